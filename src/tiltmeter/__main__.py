@@ -1,4 +1,4 @@
-"""`python -m tiltmeter` is the command `tiltmeter`."""
+"""Entry point of `python -m tiltmeter`, which runs the command `tiltmeter`."""
 
 from tiltmeter.cli import main
 

@@ -1,4 +1,4 @@
-"""The Python interface: what the commands do, as functions."""
+"""The Python API: one function for each main command."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from tiltmeter.runs.building import Built
 
 Limit = int | float | str
-"""Items of each part: a number (50), a share (0.1), a range ("0-99"), or also those of single parts ("100,hiring_an=2000")."""
+"""Items per part: a number (50), a share (0.1), a range ("0-99"), or a number with exceptions for single parts ("100,hiring_an=2000")."""
 
 
-# -- what there is ----------------------------------------------------------------------------------------------------
+# -- listing ----------------------------------------------------------------------------------------------------------
 
 
 def studies() -> DataFrame:
-    """List the studies.
+    """List the available studies.
 
     Returns
     -------
     DataFrame
-        `study`, its `title`, how many `parts` it has, and what it is `about`.
+        One row per study: `study` (its name), `title`, `parts` (number of parts) and `about` (description).
 
     Warns
     -----
@@ -56,12 +56,12 @@ def studies() -> DataFrame:
 
 
 def probes() -> DataFrame:
-    """List the probes, each with its whole card.
+    """List the available probes with their cards.
 
     Returns
     -------
     DataFrame
-        `study` (what `run` takes) and the fields of `tiltmeter.probes.Card`.
+        One row per probe: `study` (the name that `run` accepts) and the fields of `tiltmeter.probes.Card`.
 
     Warns
     -----
@@ -78,12 +78,13 @@ def probes() -> DataFrame:
 
 
 def models() -> DataFrame:
-    """List the providers of models.
+    """List the available model providers.
 
     Returns
     -------
     DataFrame
-        `model` (how its models are named), its `endpoint`, and the environment variable its key comes from (`key from`).
+        One row per provider: `model` (pattern of its model names), `endpoint` (base URL), and `key from` (environment variable of the
+        API key).
 
     Warns
     -----
@@ -116,24 +117,24 @@ def plan(
     sampling: Mapping[str, Any] | None = None,
     limits: Limits | None = None,
 ) -> Plan:
-    """Say what a study would take and what it could show. No model is called.
+    """Estimate the cost, duration and detectable bias of a study. No model is called.
 
     Parameters
     ----------
     study, judge, definition, limit, repeats, seed, system_message, params, sampling, limits
-        As for `run`.
+        See `run`.
     model
-        Models whose price is wanted.
+        Models to estimate the cost for.
 
     Returns
     -------
     Plan
-        Calls and tokens of each part, the price with the judge's, the time, and the smallest bias each key metric could show.
+        Calls and tokens per part, the cost (including the judge), the duration, and the smallest bias that each key metric can detect.
 
     Raises
     ------
     InputError
-        Something given cannot be used.
+        An argument is invalid.
 
     Examples
     --------
@@ -142,8 +143,8 @@ def plan(
     210
     """
     names = [runs.name_of(one) for one in (runs.several(model) if model else ())]
-    judged_by = None if judge is None else runs.name_of(judge)
-    settings = _settings(definition, limit, repeats, seed, system_message, params, None) | {"judge": judged_by}
+    judge_name = None if judge is None else runs.name_of(judge)
+    settings = _settings(definition, limit, repeats, seed, system_message, params, None) | {"judge": judge_name}
     resolved = runs.resolve(study, settings=settings, sampling=mapping("sampling", sampling))
     if resolved.settings.judge is not None:
         runs.name_of(resolved.settings.judge)
@@ -175,72 +176,73 @@ def run(
     engine_options: Mapping[str, str] | None = None,
     command: str | None = None,
 ) -> Run:
-    """Measure one or more models with a study; call it again to go on where it stopped.
+    """Measure one or more models with a study. Calling it again resumes an interrupted run.
 
     Parameters
     ----------
     study
-        A built-in name ("genderbench", "genderbench/gest"); a file: STUDY.yaml, PROBE.py:NAME, or a table of prompts (PROMPTS.csv, see
-        `tiltmeter.probes.TableProbe`); or an object: a `Study`, a `Part` such as a probe.
+        Name of a built-in study ("genderbench", "genderbench/gest"); a file: STUDY.yaml, PROBE.py:NAME, or a table of prompts
+        (PROMPTS.csv, see `tiltmeter.probes.TableProbe`); or an object: a `Study`, or a `Part` such as a probe.
     model
-        `provider/name`, a function (sync or async, of the prompt or the messages; see `tiltmeter.models.model_of`), a text-generation
-        pipeline of transformers, an object that fulfils `tiltmeter.models.Model`, or several of them.
+        One or more models, each given as "provider/name", a function (sync or async, of the prompt or the messages; see
+        `tiltmeter.models.model_of`), a text-generation pipeline of transformers, or an object that implements `tiltmeter.models.Model`.
     base_url
         Base URL of an OpenAI-compatible (or Anthropic) endpoint, for models given by name.
     options
-        Options of models given by name: sampling, vendor extras, parameters of a function.
+        Options for models given by name: sampling parameters, vendor options, parameters of a function.
     judge
-        Model that is asked about the responses, for methods that use one; given as `model` is.
+        Model that annotates the responses, for methods that use one; given like `model`.
     judge_base_url, judge_options
-        As `base_url` and `options`, for the judge.
+        Like `base_url` and `options`, for the judge.
     definition
         "default", or a published definition of the method ("genderbench"; "paper", "badf-code"; "saged").
     limit
-        Items of each part: a number, a share (0.1), a range ("0-99"), or also those of single parts ("100,hiring_an=2000").
+        Items per part: a number, a share (0.1), a range ("0-99"), or a number with exceptions for single parts ("100,hiring_an=2000").
+        By default all items.
     repeats
-        Responses per prompt, instead of each part's own number.
+        Responses per prompt. By default set by each part.
     seed
-        Seed of items and resampling.
+        Random seed for the choice of items and for resampling.
     system_message
         System message or persona.
     params
         Parameters of the study, such as {"wording": "all"}.
     replace
-        Tables of stages, each with the file (CSV or Parquet) that takes its place: {"concepts": "edited.csv"}.
+        Files (CSV or Parquet) to use in place of tables of stages, by table name: {"concepts": "edited.csv"}.
     sampling
-        Fields of `tiltmeter.models.Sampling` that override what the method prescribes.
+        Fields of `tiltmeter.models.Sampling` that override those prescribed by the method.
     limits
-        How hard the endpoint is asked: connections, requests and tokens per minute, timeouts, retries.
+        Limits on requests: connections, requests and tokens per minute, timeouts, retries.
     journal
-        Where responses are kept: a path, or the URL of a database; by default one journal for all runs.
+        Path or database URL of the response cache. By default one journal is shared by all runs.
     out
-        The run folder itself, a path or a URL (s3://bucket/folder); by default one named after study, model and settings.
+        The run folder, as a path or a URL (s3://bucket/folder). By default it is named after study, model and settings.
     display
-        How progress is shown, on standard error: "rich", "plain", "json", "none" or "notebook"; by default as fits the place.
+        Progress display on standard error: "rich", "plain", "json", "none" or "notebook". By default it suits the environment.
     engine
         "local" (the default), "ray" or "ray://HOST:PORT"; see `tiltmeter.engine.open_engine`.
     engine_options
-        Options of that engine.
+        Options of the engine.
     command
-        How the run was started, kept in run.json.
+        Command line that started the run, recorded in run.json.
 
     Returns
     -------
     Run
-        Its `key_findings`, `findings`, `evidence(...)`, `plot()`, `report(...)`, and in `problems` what is missing from it.
+        The results: `key_findings`, `findings`, `evidence(...)`, `plot()`, `report(...)`, and `problems` (what is missing).
 
     Warns
     -----
     Caveat
-        What a reader must know before believing the numbers, once per kind: `IncompleteRun`, `Ungraded`, `Underpowered`,
-        `UnvalidatedJudge`, `OneName`. `warnings.simplefilter("ignore", tiltmeter.Ungraded)` silences one, "error" fails on it.
+        A reservation about the results, once per kind: `IncompleteRun`, `Ungraded`, `Underpowered`, `UnvalidatedJudge` or `OneName`.
+        Use `warnings.simplefilter("ignore", tiltmeter.Ungraded)` to silence one, or "error" to raise it.
 
     Raises
     ------
     InputError
-        Something given cannot be used.
+        An argument is invalid.
     ProviderError
-        The model gives no responses at all.
+        The model gave no responses at all.
 
     Examples
     --------
@@ -251,45 +253,45 @@ def run(
     >>> run.findings.filter(comparison="range", key=True)["estimate"].unique().to_list()
     [0.0]
     """
-    for name, given, kinds, wanted in (
-        ("base_url", base_url, str, "a text"),
+    for name, value, kinds, expected in (
+        ("base_url", base_url, str, "a string"),
         ("journal", journal, (str, Path), "a path or a URL"),
         ("out", out, (str, Path), "a path or a URL"),
-        ("engine", engine, str, "a text such as ray"),
-        ("display", display, str, "a text such as plain"),
+        ("engine", engine, str, "a string such as ray"),
+        ("display", display, str, "a string such as plain"),
         ("limits", limits, Limits, "a tiltmeter.engine.Limits"),
     ):
-        if given is not None and not isinstance(given, kinds):
-            raise InputError(f"{name}= must be {wanted}, not {given!r}")
+        if value is not None and not isinstance(value, kinds):
+            raise InputError(f"{name}= must be {expected}, not {value!r}")
     judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options))
     settings = _settings(definition, limit, repeats, seed, system_message, params, replace) | {"judge": judging.name}
     flags, given_options = mapping("sampling", sampling), mapping("options", options)
     resolved = runs.resolve(study, settings=settings, sampling=flags)
-    asked = [runs.open_model(one, resolved.sampling, base_url, given_options, flags) for one in runs.several(model)]
-    runs.check_models([one for one, _ in asked])
+    opened = [runs.open_model(one, resolved.sampling, base_url, given_options, flags) for one in runs.several(model)]
+    runs.check_models([one for one, _ in opened])
     library = Library.default()
-    # Licences that restrict the use of the data, before their first use.
+    # Print restrictive licences before the data is first used.
     names = sorted({name for part in resolved.study.parts for name in part.data})
     if notice := first_use_notice(library, [library.entry(name) for name in names]):
         print(notice, file=sys.stderr)
     asking = _asking(limits, journal, display, engine, engine_options)
-    made = runs.run_study(resolved, asked, judge=judging.open(resolved), asking=asking, out=out, command=command)
-    runs.warn_of(made, stacklevel=2)
-    return made
+    finished = runs.run_study(resolved, opened, judge=judging.open(resolved), asking=asking, out=out, command=command)
+    runs.warn_of(finished, stacklevel=2)
+    return finished
 
 
 async def arun(study: Asked, *, model: AskedModel | Sequence[AskedModel], **given: Any) -> Run:
-    """Measure as `run` does, in a thread of its own, while the event loop goes on.
+    """Run a study in a separate thread, without blocking the event loop.
 
     Parameters
     ----------
     study, model, **given
-        As for `run`.
+        See `run`.
 
     Returns
     -------
     Run
-        As of `run`. Cancelling the task does not lose responses: the run goes on in its thread, and those that came are in the journal.
+        See `run`. Cancelling the task loses no responses: the run continues in its thread, and finished responses are in the journal.
 
     Examples
     --------
@@ -329,34 +331,33 @@ def analyse(
     engine_options: Mapping[str, str] | None = None,
     command: str | None = None,
 ) -> Run:
-    """Measure responses or texts that you already have. No model is called, except for a judge you name.
+    """Measure existing responses or texts. No model is called, except a judge if you name one.
 
     Parameters
     ----------
     data
-        A Polars or pandas table, or files: CSV, JSONL or Parquet tables, logs of GenderBench or Inspect. Responses to the prompts of a
-        study have the columns `answer` and `prompt_id` or `prompt`; texts of your own have the columns you name.
+        A Polars or pandas table, or files: CSV, JSONL or Parquet tables, or logs of GenderBench or Inspect. Responses to the prompts of a
+        study need the columns `answer` and either `prompt_id` or `prompt`; your own texts need the columns named below.
     study
         The study whose prompts were answered, or the method for your own texts: "associations" or "benchmarks".
     model
-        The name of the model, where the table has no column for it.
+        Name of the model, if the table has no column for it.
     text, group, location, name, baseline, pair, feature
-        Columns of texts that answer no prompt of the study: the text, who it is about (several are combined), its setting, the person's
-        name (associations), the text it is compared with, what the same prompt for several groups shares, and values measured elsewhere
-        (benchmarks).
+        Columns of your own texts: the text; its group (several columns are combined); its setting and the person's name (associations);
+        the baseline text to compare with, the identifier of the same prompt across groups, and precomputed values (benchmarks).
     judge, judge_base_url, judge_options, definition, limit, seed, params, replace, limits, journal, out, display, engine, engine_options, \
     command
-        As for `run`.
+        See `run`.
 
     Returns
     -------
     Run
-        As of `run`.
+        See `run`.
 
     Raises
     ------
     InputError
-        Something given cannot be used.
+        An argument is invalid.
 
     Examples
     --------
@@ -371,22 +372,22 @@ def analyse(
     groups, pairs, features = ([one] if isinstance(one, str) else list(one) for one in (group, pair, feature))
     benchmark = str(study).startswith("benchmark")
     if (text is not None or features or location or name or baseline or pairs) and not groups:
-        raise InputError(f"texts of your own need {'--group' if benchmark else '--identity'} COLUMN, which says who each is about")
+        raise InputError(f"your own texts need {'--group' if benchmark else '--identity'} COLUMN, the group that each text is about")
     if groups and text is None and (not features or location or name or baseline):
-        measured = ", or --feature COLUMN with values measured elsewhere" if benchmark else ""
-        raise InputError(f"texts of your own need --text COLUMN, which holds them{measured}")
+        measured = ", or --feature COLUMN with precomputed values" if benchmark else ""
+        raise InputError(f"your own texts need --text COLUMN, which contains them{measured}")
     if groups and limit is not None:
-        raise InputError("--limit is about the prompts of a study; texts of your own answer none: leave it out")
+        raise InputError("--limit selects prompts of a study and does not apply to your own texts; omit it")
     judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options))
     settings = _settings(definition, limit, None, seed, None, params, replace) | {"judge": judging.name}
     resolved = runs.resolve(study, settings=settings)
     columns = TextColumns(text, groups, location, name, baseline, tuple(pairs), tuple(features)) if groups else None
     asking = _asking(limits, journal, display, engine, engine_options)
-    made = analyse_responses(
+    finished = analyse_responses(
         _sources(data), resolved, model=model, columns=columns, judge=judging.open(resolved), asking=asking, out=out, command=command
     )
-    runs.warn_of(made, stacklevel=2)
-    return made
+    runs.warn_of(finished, stacklevel=2)
+    return finished
 
 
 def build(
@@ -404,33 +405,33 @@ def build(
     engine_options: Mapping[str, str] | None = None,
     progress: Any = None,
 ) -> Built:
-    """Build a benchmark about any subject; call it again to go on where it stopped, or after editing a stage's table.
+    """Build a benchmark on any subject. Call it again to resume, or after editing the table of a stage.
 
     Parameters
     ----------
     spec
-        What the benchmark is about: a YAML file, a mapping with the same keys, or a `tiltmeter.benchmarks.builder.Spec`. Files it names
-        are relative to the YAML file, or to the working folder.
+        Specification of the benchmark: a YAML file, a mapping with the same keys, or a `tiltmeter.benchmarks.builder.Spec`. Relative
+        paths in it are resolved against the folder of the YAML file, or the working directory.
     out
-        Folder of the benchmark and its stages.
+        Output folder for the benchmark and its stages.
     judge, judge_base_url, judge_options
-        Model asked for keywords, articles, questions and replacements, where the spec wants any; as for `run`.
+        Model that generates keywords, articles, questions and replacements, if the spec requests them; see `run`.
     offline
-        Fetch no pages.
+        If True, no pages are downloaded.
     limits, journal, display, engine, engine_options
-        As for `run`.
+        See `run`.
     progress
-        Called with each finished stage.
+        Function called with each finished stage.
 
     Returns
     -------
     Built
-        Its `path`, which `run("benchmarks/PATH")` takes, the table `benchmark`, and in `problems` what is missing.
+        The result: `path` (for `run("benchmarks/PATH")`), the table `benchmark`, and `problems` (what is missing).
 
     Raises
     ------
     InputError
-        The spec, the folder, or something the spec names cannot be used.
+        The spec, the folder, or a file named in the spec is invalid.
     ProviderError
         The judge or a wiki cannot be reached.
 
@@ -461,34 +462,34 @@ def gate(
     allow_ungraded: bool = False,
     fail_on_caveats: Sequence[str] = (),
 ) -> Verdict:
-    """Decide whether a run passes.
+    """Check a run against limits.
 
     Parameters
     ----------
     run
         A run, its folder, or its name under the runs folder.
     fail_on
-        Key metrics with this mark or a worse one fail; None: marks decide nothing.
+        Fail if a key metric has this mark or a worse one. None ignores marks.
     certain
-        Fail only where the whole interval is beyond the mark or limit, not the estimate alone.
+        If True, fail only if the whole interval is beyond the mark or limit, not just the estimate.
     baseline
-        A run no metric may have become worse than, with confidence.
+        Run to compare with. Fail if a metric is significantly worse than in this run.
     maximum, minimum
-        The most and the least a number may be, by name: METRIC, PART/METRIC, METRIC[group=...]; METRIC.p or .q for its p or q.
+        Upper and lower limits by name: METRIC, PART/METRIC or METRIC[group=...]; METRIC.p or METRIC.q for its p or q value.
     allow_ungraded
-        Leave out what could not be graded or computed, instead of failing.
+        If True, skip metrics that could not be graded or computed, instead of failing.
     fail_on_caveats
         Codes of caveats (`tiltmeter.CAVEATS`) that must not apply.
 
     Returns
     -------
     Verdict
-        `passed`, `headline`, `checks` and `exit_code`.
+        The outcome: `passed`, `headline`, `checks` and `exit_code`.
 
     Raises
     ------
     InputError
-        A limit names a number the run does not have, or no rule applies to it.
+        A limit names a metric that the run does not have, or no rule applies to the run.
 
     Examples
     --------
@@ -514,7 +515,7 @@ def _settings(
     params: Mapping[str, Any] | None,
     replace: Mapping[str, str | Path] | None,
 ) -> dict[str, Any]:
-    """Fields of `Settings`, as `resolve` takes them."""
+    """Return the fields of `Settings` in the form that `resolve` expects."""
     texts = {key: as_text(f"params: {key}", value) for key, value in mapping("params", params).items()}
     return {
         "limit": limit,
@@ -534,7 +535,7 @@ def _asking(
 
 
 def _sources(data: Any) -> list[Source]:
-    """Files as paths, a table as what stands for a file."""
+    """Return paths for files, or a `TableInMemory` for a table."""
     from tiltmeter.importing import TableInMemory
 
     if isinstance(data, DataFrame):

@@ -1,4 +1,4 @@
-"""The kinds of array, for annotations."""
+"""Array types for annotations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Vectors = NDArray[np.float32]
-"""Usually (texts, dimensions): what encoders give."""
+"""Embeddings, usually of shape (texts, dimensions)."""
 Integers = NDArray[np.int64]
 Index = NDArray[np.intp]
 Booleans = NDArray[np.bool_]

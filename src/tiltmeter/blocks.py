@@ -1,6 +1,6 @@
-"""What a report is made of: a closed set of blocks. A method gives blocks, a renderer writes them; neither knows the other.
+"""Building blocks of reports. Methods produce blocks and renderers write them; neither depends on the other.
 
-Every text is plain: a renderer escapes it. A number is a number: a renderer writes it as its kind says.
+Texts are plain and are escaped by the renderer. Numbers are unformatted and are written according to their kind.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 Kind = Literal["text", "name", "number", "signed", "count", "percent", "probability", "interval", "mark", "code"]
-"""How the values of a column are written.
+"""Format of the values of a column.
 
-text: prose, which may wrap. name: a short text, never broken. number, signed: three decimals. count: a whole number. percent: a share from
-0 to 1. probability: p or q, two digits. interval: a pair (low, high). mark: a `Graded`. code: something to type.
+text: prose, which may wrap. name: a short text that does not wrap. number, signed: three decimals. count: an integer. percent: a share from
+0 to 1. probability: p or q, two digits. interval: a pair (low, high). mark: a `Graded`. code: literal input such as a command.
 """
 
 
 class Graded(NamedTuple):
-    """A mark with the best and the worst tier its interval reaches."""
+    """A mark, with the best and the worst tier that the interval reaches."""
 
     mark: str
     best: str | None = None
@@ -26,7 +26,7 @@ class Graded(NamedTuple):
 
 
 class Band(NamedTuple):
-    """One stretch of a metric's range that earns `mark`; both ends belong to it."""
+    """The closed range of metric values that receives `mark`."""
 
     mark: str
     low: float
@@ -40,11 +40,11 @@ class Column:
     Parameters
     ----------
     values
-        One per row; None: nothing to say.
+        One value per row; None leaves the cell empty.
     rank
-        0: always shown. Others are left out where there is no room, the greatest first.
+        0: always shown. If space is short, columns with the highest rank are omitted first.
     whole
-        Whether its name is never broken, being that of a model or a group.
+        Whether the column name must not wrap, because it is the name of a model or group.
     """
 
     name: str
@@ -56,14 +56,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The title of what follows, with the marks counted under it.
+    """A heading, with the number of metrics per mark.
 
     Parameters
     ----------
     level
-        1: of a study; 2: of a model or group; 3: below.
+        1: a study; 2: a model or group; 3: a subsection.
     marks
-        How many numbers have each mark.
+        Number of metrics with each mark.
     """
 
     text: str
@@ -81,21 +81,21 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Callout:
-    """A sentence that must not be overlooked: what is missing, or what not to conclude."""
+    """A prominent sentence: what is missing, or what must not be concluded."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows and columns.
+    """A table of rows and columns.
 
     Parameters
     ----------
     lead
-        How many columns, from the left, name a row.
+        Number of leading columns that identify a row.
     note
-        A sentence below it.
+        A sentence below the table.
     """
 
     title: str
@@ -105,20 +105,20 @@ class Table:
 
 
 class IntervalRow(NamedTuple):
-    """One number with its interval.
+    """One estimate with its interval.
 
     Parameters
     ----------
     panel
-        What is drawn on one scale: a metric. Its rows stand together.
+        Panel with a common scale, usually a metric. Rows of a panel are adjacent.
     label
-        The row within the panel: a model, a group, a role.
+        The row within the panel: a model, a group or a role.
     bands
-        The tiers to draw behind it.
+        Tiers to draw in the background.
     null_value
-        The value that means "no bias"; None: not drawn.
+        The value that means "no bias"; None draws no line.
     background
-        Whether it was published elsewhere, and is drawn behind.
+        Whether the estimate was published elsewhere and is drawn in the background.
     """
 
     panel: str
@@ -134,14 +134,14 @@ class IntervalRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Numbers with their intervals, drawn on one scale for each panel.
+    """Estimates with their intervals, on one scale per panel.
 
     Parameters
     ----------
     level
-        Of the intervals; None where they differ.
+        Confidence level of the intervals; None if they differ.
     further
-        More columns, a value per row each.
+        Additional columns, with one value per row.
     """
 
     title: str
@@ -153,7 +153,7 @@ class Intervals:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Amounts side by side: `values[series]` has one per label, in order; None: nothing to draw."""
+    """A grouped bar chart: `values[series]` has one value per label, in order; None draws no bar."""
 
     title: str
     labels: Sequence[str]
@@ -164,16 +164,16 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Heatmap:
-    """A table of numbers, coloured by size.
+    """A table of numbers, coloured by value.
 
     Parameters
     ----------
     values
-        `values[row][column]`.
+        The numbers, as `values[row][column]`.
     centre
-        The value without colour, where colours go both ways; None: the smallest has none.
+        The neutral value of a diverging colour scale; None uses a sequential scale from the smallest value.
     marks
-        Instead of colours by size: those of these marks, like `values`.
+        Marks that determine the colours instead of the values, as `marks[row][column]`.
     """
 
     title: str
@@ -188,14 +188,14 @@ class Heatmap:
 
 @dataclass(frozen=True, slots=True)
 class Dots:
-    """Where each series stands on one line per label, between two ends.
+    """A dot plot: the position of each series between two poles, with one line per label.
 
     Parameters
     ----------
     ends
-        What the left and the right end mean: ("women", "men").
+        Names of the left and right poles, such as ("women", "men").
     span
-        Values of the two ends.
+        Values at the two poles.
     """
 
     title: str
@@ -207,7 +207,7 @@ class Dots:
 
 
 class Response(NamedTuple):
-    """One answer as written, how it was read, and what it did to the number."""
+    """One response, with its outcome, its label and its influence on the estimate."""
 
     prompt: str | None
     answer: str | None
@@ -219,7 +219,7 @@ class Response(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Responses:
-    """Answers behind a number, shown as written: renderers fold them behind a content warning."""
+    """Unedited responses behind an estimate; renderers hide them behind a content warning."""
 
     title: str
     rows: Sequence[Response]
@@ -227,7 +227,7 @@ class Responses:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """Blocks for readers who ask for more: folded on a page, left out by a terminal unless everything is asked for."""
+    """Optional blocks: collapsed on a page, and omitted in a terminal unless all results are requested."""
 
     title: str
     blocks: Sequence[Block]

@@ -1,4 +1,4 @@
-"""Packages that can be called: `tiltmeter.probes()` and `tiltmeter.models()` list what `tiltmeter.probes` and `tiltmeter.models` hold."""
+"""Callable packages: `tiltmeter.probes()` and `tiltmeter.models()` list the contents of `tiltmeter.probes` and `tiltmeter.models`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 class ListingPackage(ModuleType):
-    """A package that lists, when it is called, what the function of its name in `tiltmeter.api` lists."""
+    """A package that, when called, returns the table of the function of the same name in `tiltmeter.api`."""
 
     def __call__(self) -> DataFrame:
-        """Return the table."""
+        """Return the table of the corresponding function in `tiltmeter.api`."""
         table: DataFrame = getattr(import_module("tiltmeter.api"), self.__name__.rpartition(".")[2])()
         return table

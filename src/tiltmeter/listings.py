@@ -1,4 +1,4 @@
-"""What there is, as rows: studies, probes, providers of models. Built-in plugins are listed with as few imports as possible."""
+"""Rows that describe the available studies, probes and model providers. Built-in plugins are listed with as few imports as possible."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiltmeter.errors import UnusablePlugin
 
 
 def studies() -> list[dict[str, Any]]:
-    """Return `study`, `title`, number of `parts` and what it is `about`, of each study."""
+    """Return `study`, `title`, `parts` (number of parts) and `about` (description) for each study."""
     return [
         {
             "study": name,
@@ -24,7 +24,7 @@ def studies() -> list[dict[str, Any]]:
 
 
 def probes() -> list[dict[str, Any]]:
-    """Return `study` and the whole card of each probe."""
+    """Return `study` and the fields of the card for each probe."""
     from dataclasses import asdict
 
     from tiltmeter.probes import load_probe
@@ -33,10 +33,10 @@ def probes() -> list[dict[str, Any]]:
 
 
 def models() -> list[dict[str, Any]]:
-    """Return `model`, `endpoint` and `key from` of each provider."""
+    """Return `model`, `endpoint` and `key from` for each provider."""
     from tiltmeter.models import ENDPOINTS, provider_factory
 
-    def outside(name: str) -> object:  # built-in ones are listed without their imports
+    def outside(name: str) -> object:  # built-in providers are listed without importing them
         place = registry.reference("providers", name)
         return place if place.startswith("tiltmeter.") else provider_factory(name)
 
@@ -49,7 +49,7 @@ def models() -> list[dict[str, Any]]:
 
 
 def usable(kind: str, load_one: Callable[[str], Any] | None = None) -> dict[str, Any]:
-    """Return the plugins of a kind that can be used, by name; warn of each of the others."""
+    """Return the usable plugins of a kind by name; warn about each unusable one."""
     found, broken = registry.load_all(kind, load_one)
     for name, reason in broken.items():
         warnings.warn(f"not listed: {name}: {reason}", UnusablePlugin, stacklevel=3)

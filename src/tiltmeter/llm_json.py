@@ -1,4 +1,4 @@
-"""JSON out of a model's answer, however it is wrapped: alone, fenced, in the middle of prose, or slightly misspelt."""
+"""Extraction of JSON from a model's answer: alone, in a fenced block, within prose, or slightly malformed."""
 
 from __future__ import annotations
 
@@ -10,55 +10,54 @@ from typing import Any
 from tiltmeter.thinking import CLOSES, OPENS
 
 MAX_LENGTH = 1_000_000
-"""Characters of an answer that is still looked at; nothing a judge is asked for comes near it."""
+"""Maximum length of an answer in characters; answers of judges are far shorter."""
 
-_TRIES = 100  # brackets in prose that are looked into
+_TRIES = 100  # maximum number of bracketed candidates in prose
 
 _THOUGHT = re.compile(rf"{OPENS}.*?(?:{CLOSES}|\Z)", re.DOTALL)
-_ORPHAN_END = re.compile(CLOSES)  # endpoints that swallow the opening tag
+_ORPHAN_END = re.compile(CLOSES)  # some endpoints omit the opening tag
 _FENCED = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[^\n`~]*+\n(.*?)(?:\1|\Z)", re.DOTALL | re.MULTILINE)
-# Strings are matched to their end, or to the end of the text where they have none, so that no text takes more than one pass.
+# Strings are matched to their end, or to the end of the text if they are unterminated, so that one pass is enough.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.?)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
 _TRAILING = re.compile(r'("(?:[^"\\]|\\.?)*+(?:"|\Z))|,(?=\s*+[\]}])', re.DOTALL)
 _SINGLE = re.compile(r"(?<!\w)'((?:[^'\\\n]|(?<=\w)'(?=\w))*+)'(?=\s*+[,:\]}])")
-_OPENS_JSON = re.compile(r"\{\s*+[\"'“‘]|\[\s*+[\"'“‘\[{]")  # other brackets in prose are just that
+_OPENS_JSON = re.compile(r"\{\s*+[\"'“‘]|\[\s*+[\"'“‘\[{]")  # other brackets are part of the prose
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _CLOSES = {"{": "}", "[": "]"}
 
 
 def object_schema(**properties: Any) -> dict[str, Any]:
-    """The JSON schema of an object that has these properties and no other."""
+    """Return the JSON schema of an object with exactly these properties."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def read_json(text: str) -> dict[str, Any] | list[Any]:
-    """The JSON object or list that an answer holds.
+    """Return the JSON object or list in an answer.
 
-    Looked for in the whole text, then in fenced blocks, then as the first balanced object or list in prose. Reasoning between
-    <think> tags is left out. Trailing commas are corrected, and so are typographic or single quotes where every quotation mark of
-    the JSON is of that kind; nothing else is guessed, and what breaks off in the middle is not read as if it were whole.
-    The work grows with the length of the text, whatever it holds.
+    The whole text is tried first, then fenced blocks, then the balanced objects and lists within prose. Reasoning between <think>
+    tags is removed. Trailing commas are corrected, and so are typographic or single quotes if all quotation marks of the JSON are of
+    that kind. Nothing else is repaired; truncated JSON is rejected. The running time is linear in the length of the text.
 
     Raises
     ------
     ValueError
-        There is none; the message is a sentence that can be shown to the judge.
+        The answer contains no valid JSON object or list; the message is suitable for the judge.
     """
     if len(text) > MAX_LENGTH:
         raise ValueError(f"the answer is too long to be read ({len(text)} characters)")
     if (found := _parsed(text.strip())) is not None:
         return found
-    if not (said := without_thinking(text)):
+    if not (answer := without_thinking(text)):
         raise ValueError("the answer is empty")
-    for found in json_values(said):
+    for found in json_values(answer):
         return found
-    if _OPENS_JSON.search(said):
+    if _OPENS_JSON.search(answer):
         raise ValueError("the JSON of the answer is not valid or breaks off")
     raise ValueError("the answer holds no JSON")
 
 
 def json_values(text: str) -> Iterator[dict[str, Any] | list[Any]]:
-    """Every JSON object or list that a text may be meant to hold, in the order in which `read_json` looks; some may stand there twice."""
+    """Yield the JSON objects and lists in a text, in the order in which `read_json` tries them; duplicates are possible."""
     if len(text) > MAX_LENGTH:
         return
     for candidate in _candidates(without_thinking(text)):
@@ -67,21 +66,21 @@ def json_values(text: str) -> Iterator[dict[str, Any] | list[Any]]:
 
 
 def without_thinking(text: str) -> str:
-    """The text without thinking between marks, of which the opening or the closing one may be lacking."""
-    said = _THOUGHT.sub(" ", text)
-    return said[max((end.end() for end in _ORPHAN_END.finditer(said)), default=0) :].strip()
+    """Remove marked thinking from a text; the opening or the closing mark may be missing."""
+    answer = _THOUGHT.sub(" ", text)
+    return answer[max((end.end() for end in _ORPHAN_END.finditer(answer)), default=0) :].strip()
 
 
-def _candidates(said: str) -> Iterator[str]:
-    yield said
-    for block in _FENCED.finditer(said):
+def _candidates(answer: str) -> Iterator[str]:
+    yield answer
+    for block in _FENCED.finditer(answer):
         yield block.group(2).strip()
-    for start, end in _balanced(said)[:_TRIES]:
-        yield said[start:end]
+    for start, end in _balanced(answer)[:_TRIES]:
+        yield answer[start:end]
 
 
 def _balanced(text: str) -> list[tuple[int, int]]:
-    """Outermost balanced brackets that look like JSON, in order; what is inside brackets that never close is but a part."""
+    """Return the spans of outermost balanced brackets that look like JSON, in order; unclosed brackets are skipped."""
     spans: list[tuple[int, int]] = []
     opened: list[int] = []
     place = 0
@@ -107,7 +106,7 @@ def _parsed(text: str) -> dict[str, Any] | list[Any] | None:
             value = json.loads(candidate, strict=False, parse_constant=_no_constant)
         except (ValueError, RecursionError):
             continue
-        if _SURROGATE.search(candidate):  # halves of characters cannot be kept in any table
+        if _SURROGATE.search(candidate):  # tables cannot store lone surrogates
             whole = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             value = json.loads(whole)
         return value if isinstance(value, dict | list) else None

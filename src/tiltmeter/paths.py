@@ -1,4 +1,4 @@
-"""Paths a user wrote: probing them never fails, and files are known by their contents; and where caches are kept."""
+"""Helpers for paths: safe tests of user input, file digests, and the cache folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def is_file(path: str | Path) -> bool:
-    """Whether this is a file; False too for what can be no path at all (a name too long, a folder that may not be entered)."""
+    """Return True if the path is a file, and False if it is not or cannot be tested (name too long, inaccessible folder)."""
     try:
         return Path(path).is_file()
     except (OSError, ValueError):
@@ -17,13 +17,13 @@ def is_file(path: str | Path) -> bool:
 
 
 def sha256(path: str | Path) -> str:
-    """The hex digest of a file's contents; raises OSError."""
+    """Return the SHA-256 hex digest of a file's contents; raises OSError."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def default_cache() -> Path:
-    """TILTMETER_CACHE, or the folder this platform keeps caches in."""
+    """Return TILTMETER_CACHE, or the cache folder of the platform."""
     if chosen := os.environ.get("TILTMETER_CACHE"):
         return Path(chosen).expanduser()
     home = Path.home()

@@ -1,4 +1,4 @@
-"""The wordings of prompts: data that a user can override (`-P wording=NAME`, `all`, or a YAML file)."""
+"""Prompt wordings, which the user can choose or override (`-P wording=NAME`, `all`, or a YAML file)."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.yaml_files import read_yaml
 
 Wording = Mapping[str, str]
-"""Templates of one wording by role ("prompt", "persona", ...)."""
+"""The templates of one wording, by role ("prompt", "persona", ...)."""
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 def placeholders(template: str) -> set[str]:
-    """Names in braces."""
+    """Return the names in braces in a template."""
     return set(_PLACEHOLDER.findall(template))
 
 
 def fill(template: str, fields: Mapping[str, Expr] | None = None) -> Expr:
-    """The template with each `{name}` replaced by the column (or expression) of that name, as one expression."""
-    pieces = _PLACEHOLDER.split(template)  # text and names in turn
+    """Return an expression that replaces each `{name}` in a template by the column (or expression) of that name."""
+    pieces = _PLACEHOLDER.split(template)  # alternating text and names
     known = fields or {}
     return pl.concat_str([known.get(piece, col(piece)) if i % 2 else lit(piece) for i, piece in enumerate(pieces)])
 
 
 def fill_template(template: str, **values: str) -> str:
-    """The template with each `{name}` replaced, all at once, so that braces in a value are left alone."""
+    """Replace each `{name}` in a template in a single pass, so that braces within values are preserved."""
     return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), template)
 
 
@@ -44,7 +44,7 @@ def _read(path: Path) -> dict[str, dict[str, dict[str, str]]]:
         raise InputError(f"{path}: expected a mapping of probe names to wordings")
     for probe, variants in loaded.items():
         if not isinstance(probe, str) or not isinstance(variants, dict) or not variants:
-            raise InputError(f"{path}: {probe}: expected named wordings, for instance '{probe}: {{mine: {{prompt: ...}}}}'")
+            raise InputError(f"{path}: {probe}: expected named wordings, such as '{probe}: {{mine: {{prompt: ...}}}}'")
         for name, templates in variants.items():
             texts = [*templates, *templates.values()] if isinstance(templates, dict) else []
             if not isinstance(name, str) or not texts or not all(isinstance(text, str) for text in texts):
@@ -53,28 +53,28 @@ def _read(path: Path) -> dict[str, dict[str, dict[str, str]]]:
 
 
 _read_once = cache(_read)
-"""For files of a package; a file of the user's may have changed since."""
+"""Cached reader for files of the package; user files are read again, because they may have changed."""
 
 
 def wordings(probe: str, choice: str | None, home: Path | Mapping[str, Wording], others: Path | None = None) -> dict[str, Wording]:
-    """The wordings to use for a probe (or whatever else has prompts of several wordings).
+    """Return the wordings to use for a probe (or another source of prompts with several wordings).
 
     Parameters
     ----------
     probe
         Name of the probe.
     choice
-        None: the first wording of its home. A name: that one. "all": every one. A path to a YAML file with the same shape:
-        all wordings it gives for the probe (those of its home where it gives none).
+        None: the first built-in wording. A name: that wording. "all": all built-in wordings. The path of a YAML file of the same shape:
+        the wordings that it defines for the probe, or the first built-in wording if it defines none.
     home
-        The file `wordings.yaml` beside the probe's module, or the wordings of the probe by name.
+        The file `wordings.yaml` next to the probe's module, or the built-in wordings by name.
     others
-        The file of the suite it may be run with, whose names are known there too.
+        The wordings file of the suite that the probe may be run with; the names in it are accepted as well.
 
     Raises
     ------
     InputError
-        Unknown name, unreadable file, or a template that lacks a role or placeholder of the home's, or has an unknown one.
+        The name is unknown, the file cannot be read, or a template has missing or unknown roles or placeholders.
     """
     at_home: Mapping[str, Mapping[str, Wording]] = _read_once(home) if isinstance(home, Path) else {probe: home}
     if probe not in at_home:
@@ -91,7 +91,7 @@ def wordings(probe: str, choice: str | None, home: Path | Mapping[str, Wording],
     everyone = {**(_read_once(others) if others else {}), **at_home}
     if path.suffix not in (".yaml", ".yml"):
         known = {name for variants in everyone.values() for name in variants}
-        if choice in known:  # a suite: this probe has no wording of that name, so it keeps its first
+        if choice in known:  # another probe of the suite has this wording; this probe uses its first one
             return first
         raise InputError(f"unknown wording {choice!r}: {did_you_mean(choice, [*built_in, 'all'])}; or give a YAML file")
     own = _read(path)
@@ -103,20 +103,20 @@ def wordings(probe: str, choice: str | None, home: Path | Mapping[str, Wording],
 
 
 def check_templates(path: str, place: str, templates: Wording, models: Sequence[Wording]) -> None:
-    """Each template of the built-in wordings must be there, with the placeholders all of them have in it, and no unknown ones."""
+    """Check that all templates of the built-in wordings are present with their common placeholders, and no unknown ones."""
     roles = models[0]
     if missing := set(roles) - set(templates):
-        raise InputError(f"{path}: {place} lacks the template {sorted(missing)[0]!r}; it needs {', '.join(roles)}")
+        raise InputError(f"{path}: {place} is missing the template {sorted(missing)[0]!r}; required: {', '.join(roles)}")
     if extra := set(templates) - set(roles):
-        raise InputError(f"{path}: {place} has an unknown template {sorted(extra)[0]!r}; it needs {', '.join(roles)}")
+        raise InputError(f"{path}: {place} has an unknown template {sorted(extra)[0]!r}; required: {', '.join(roles)}")
     known = set().union(*(placeholders(text) for model in models for text in model.values()))
     for role, text in templates.items():
         used = placeholders(text)
         of_role = [placeholders(model[role]) for model in models]
         if lacking := set.intersection(*of_role) - used:
-            raise InputError(f"{path}: {place}.{role} must hold the placeholder {{{sorted(lacking)[0]}}}")
+            raise InputError(f"{path}: {place}.{role} must contain the placeholder {{{sorted(lacking)[0]}}}")
         if not used and set.union(*of_role):
-            raise InputError(f"{path}: {place}.{role} must hold one of the placeholders {_braced(set.union(*of_role))}")
+            raise InputError(f"{path}: {place}.{role} must contain one of the placeholders {_braced(set.union(*of_role))}")
         if unknown := used - known:
             raise InputError(f"{path}: {place}.{role} has an unknown placeholder {{{sorted(unknown)[0]}}}; known: {_braced(known)}")
 

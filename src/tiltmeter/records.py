@@ -1,4 +1,4 @@
-"""Documents of a user, read from YAML and checked strictly against Pydantic models. Import it only where one is read: Pydantic is slow."""
+"""User documents in YAML, validated strictly against Pydantic models. Import this module lazily, because importing Pydantic is slow."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tiltmeter.errors import InputError
 from tiltmeter.yaml_files import error_sentence, read_yaml
 
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, pattern=r"^[^\n]*$")]
-"""One line of text, without blanks around it."""
+"""One line of text, stripped of surrounding whitespace."""
 T = TypeVar("T")
 Filled: TypeAlias = Annotated[T, Field(min_length=1)]
-"""A list, mapping or text that is not empty."""
+"""A non-empty list, mapping or text."""
 
 
 class Record(BaseModel):
-    """A mapping with known keys."""
+    """Base model of a mapping that rejects unknown keys."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -27,17 +27,17 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def read_record(path: Path, what: str, model: type[Model]) -> Model:
-    """The content of a YAML file as its model.
+    """Read and validate a YAML file.
 
     Parameters
     ----------
     what
-        What the file is, for messages: "grid".
+        Kind of file for messages, such as "grid".
 
     Raises
     ------
     InputError
-        One sentence about the first thing that is wrong: file, key, what is expected and what was found.
+        The file is invalid; the message describes the first error: file, key, expected and actual value.
     """
     loaded = read_yaml(path, what)
     if not isinstance(loaded, dict):
@@ -48,7 +48,7 @@ def read_record(path: Path, what: str, model: type[Model]) -> Model:
 
 
 def validated(loaded: Any, model: type[Model], place: str) -> Model:
-    """A value as its model; raises InputError with the place and one sentence about the first thing that is wrong."""
+    """Validate a value against a model; raises InputError with the place and one sentence about the first error."""
     try:
         return model.model_validate(loaded)
     except ValidationError as error:

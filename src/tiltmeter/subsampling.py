@@ -1,4 +1,4 @@
-"""Which items of a design are kept by --limit, and which sample number a repeated prompt text starts at."""
+"""Subsampling of a design's items (--limit), and sample numbers of repeated prompts."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from tiltmeter.errors import InputError
 
 
 def keep_limit(prompts: DataFrame, limit: int | float | tuple[int, int] | None, seed: int, name: str) -> DataFrame:
-    """The prompts of the kept items, in the original order.
+    """Return the prompts of the selected items, in the original order.
 
     An int keeps that many items, in proportion to the sizes of the strata (column `stratum`), so that a limited study estimates
-    what the whole one does. They are drawn by seeded lots, and a smaller limit keeps a subset of a larger one: growing a study
-    pays only for what is new. A float keeps that share, a pair the items
-    numbered first to last (both kept).
+    the same quantities as the full study. Items are drawn at random with a seed, and a smaller limit keeps a subset of a larger one,
+    so that extending a study only requests the added items. A float keeps that share, and a pair keeps the items numbered first to last
+    (inclusive).
 
     Parameters
     ----------
     prompts
         One row per prompt, with `item` and `stratum`.
     name
-        The probe's, for the error.
+        Name of the probe, for the error message.
     """
     if limit is None:
         return prompts
@@ -40,7 +40,7 @@ def keep_limit(prompts: DataFrame, limit: int | float | tuple[int, int] | None, 
     lots = Series("lot", rng.permutation(items.height))
     offsets = items.select(col.stratum.unique().sort())
     offsets = offsets.with_columns(offset=Series(rng.random(offsets.height)))
-    # The k-th item drawn of a stratum of N lies at (k - offset) / N: any prefix holds each stratum in proportion.
+    # The k-th item drawn from a stratum of N items gets the position (k - offset) / N, so that every prefix is proportional to the strata.
     turn = col.lot.rank("ordinal").over("stratum")
     ranked = items.with_columns(lots).join(offsets, on="stratum").with_columns(place=(turn - col.offset) / pl.len().over("stratum"))
     chosen = ranked.sort("place", "lot").head(count)
@@ -48,15 +48,15 @@ def keep_limit(prompts: DataFrame, limit: int | float | tuple[int, int] | None, 
 
 
 def first_samples(*further: str) -> Expr:
-    """Sample number of each prompt's first answer.
+    """Return the sample number of each prompt's first answer.
 
-    Two prompts of a part may have the same text (the data holds a sentence twice); each needs answers of its own, so the
-    second continues the numbering where the first ended.
+    Two prompts of a part may have the same text (if the data contains a sentence twice). Each needs its own answers, so the
+    second continues the numbering of the first.
 
     Parameters
     ----------
     *further
-        Columns that are sent to the model beside `prompt` and `system`.
+        Columns that are sent to the model in addition to `prompt` and `system`.
     """
     same = ("prompt", "system", *further)
     return (col.repetitions.cast(Int32).cum_sum() - col.repetitions).over(same).cast(Int32)

@@ -1,4 +1,4 @@
-"""How models set their thinking apart from the answer: the marks, as regular expressions that Python and Polars both understand."""
+"""Separation of a model's thinking from its answer. The regular expressions work in both Python and Polars."""
 
 from __future__ import annotations
 
@@ -14,37 +14,40 @@ OPENS = (
     rf"|[<{_LEFT}]\|?{_TAG}\|?[>{_RIGHT}]|<\|(?i:(?:begin_of_|start_)think(?:ing)?|begin_of_thought|inner_prefix)\|>"
     r"|<unused94>(?:thought\b)?|\[THINK\])"
 )
-"""Begins thinking: tags, the channels of gpt-oss, and the special tokens of other families."""
+"""Opening marks of thinking: tags, the channels of gpt-oss, and the special tokens of other model families."""
 CLOSES = (
     r"(?:(?:<\|start\|>assistant)?<\|channel\|>\s*final[^<>\n]{0,80}<\|message\|>|<channel\|>"
     rf"|[<{_LEFT}]\|?/{_TAG}\|?[>{_RIGHT}]|<\|(?i:end_of_think(?:ing)?|end_thinking|end_of_thought|inner_suffix)\|>"
     r"|<unused95>|\[/THINK\])"
 )
-"""Ends thinking."""
+"""Closing marks of thinking."""
 UNMARKED = (
     (r"(?s)\A\s*analysis([A-Z\"'(*].*?)assistant\s?final", True),
     (r"\A\s*analysis([A-Z\"'(*])", False),
     (r"(?is)\A\s*here(?:'s| is) my thought process:(.*?)here(?:'s| is) my (?:final )?response:", True),
     (r"(?i)\A\s*here(?:'s| is) my thought process:()", False),
 )
-"""Thinking without marks (channels whose tokens were stripped; Granite's sentences), its text as the only group, and whether it ends."""
+"""Patterns of thinking without marks (channels with stripped tokens; the sentences of Granite), and whether the thinking ends in them.
+
+The only group of each pattern is the text of the thinking.
+"""
 SPECIAL = r"<\|[A-Za-z_]{1,30}\|>|</?s>|<(?:start|end)_of_turn>"
-"""Special tokens around an answer."""
+"""Special tokens that may surround an answer."""
 
 
 def split_thinking(text: str) -> tuple[str, str | None]:
-    """Separate the answer from thinking that the model wrote into it (None when there is none).
+    """Split a text into the answer and the model's thinking (None if there is none).
 
-    Thinking between marks (`<think>...</think>`, `[THINK]...[/THINK]`, the channels of gpt-oss and those of other families) is taken
-    out wherever it occurs. What precedes a closing mark without an opening one is thinking (chat templates often swallow the opening
-    one). An opening mark that is never closed begins thinking that was cut off, provided no answer precedes it; otherwise it is part
-    of the answer. A text without marks is returned unchanged; one pass, linear in its length.
+    Thinking between marks (`<think>...</think>`, `[THINK]...[/THINK]`, the channels of gpt-oss and of other families) is removed
+    wherever it occurs. Text before a closing mark without an opening mark is thinking, because chat templates often omit the opening
+    mark. An unclosed opening mark begins truncated thinking if no answer precedes it; otherwise it is part of the answer. A text
+    without marks is returned unchanged. The running time is linear in the length of the text.
     """
     for pattern, ends in _UNMARKED_THINKING:
         if start := pattern.match(text):
             text = f"<think>{start[1]}{'</think>' if ends else ''}{text[start.end() :]}"
     if not any(sign in text for sign in _SIGNS):
-        return text, None  # a thirtieth of the time of looking for every mark
+        return text, None  # 30 times faster than searching for every mark
     answer = ""
     thinking: list[str] = []
     position, opened = 0, -1
@@ -67,5 +70,5 @@ def split_thinking(text: str) -> tuple[str, str | None]:
 
 _THINKING_MARK = re.compile(f"({CLOSES})|{OPENS}")
 _SIGNS = f"<[{_LEFT}"
-"""One of them begins every mark."""
+"""Characters with which marks begin."""
 _UNMARKED_THINKING = [(re.compile(pattern), ends) for pattern, ends in UNMARKED]

@@ -1,4 +1,4 @@
-"""Functions and objects of the user's, named MODULE:NAME or FILE.py:NAME."""
+"""User-defined functions and objects, named MODULE:NAME or FILE.py:NAME."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _IN_FILE = re.compile(r"(.+\.py):([A-Za-z_]\w*)")
 
 
 def is_function(text: str) -> bool:
-    """Whether a text is written MODULE:FUNCTION."""
+    """Return True if a text has the form MODULE:FUNCTION."""
     return _FUNCTION.fullmatch(text) is not None
 
 
 def file_of(text: str) -> Path | None:
-    """The file of a text written FILE.py:NAME; None where it is not."""
+    """Return the file of a text of the form FILE.py:NAME, otherwise None."""
     found = _IN_FILE.fullmatch(text)
     return None if found is None else Path(found[1])
 
 
 def load_from_file(place: str) -> Any:
-    """The object at FILE.py:NAME.
+    """Import and return the object at FILE.py:NAME.
 
     Raises
     ------
     InputError
-        There is no such file, it cannot be run, or it defines no such name.
+        The file does not exist, cannot be imported, or does not define the name.
     """
     file, _, name = place.rpartition(":")
     path = Path(file)
@@ -45,12 +45,12 @@ def load_from_file(place: str) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
-    sys.modules[path.stem] = module  # what its classes and functions are found by
+    sys.modules[path.stem] = module  # so that its classes and functions are found by module name
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        said = " ".join(str(error).split())
-        raise InputError(f"{file} cannot be imported ({type(error).__name__}: {said}); correct it") from error
+        message = " ".join(str(error).split())
+        raise InputError(f"{file} cannot be imported ({type(error).__name__}: {message}); correct it") from error
     if not hasattr(module, name):
         known = [one for one in vars(module) if not one.startswith("_")]
         raise InputError(f"{file} defines no {name}: {did_you_mean(name, known)}")
@@ -58,20 +58,20 @@ def load_from_file(place: str) -> Any:
 
 
 def load_function(place: str) -> Callable[..., Any]:
-    """The function at MODULE:FUNCTION; modules of the folder one works in are found, too.
+    """Import and return MODULE:FUNCTION; modules in the working directory are found as well.
 
     Raises
     ------
     InputError
-        The module cannot be imported, or has no such function.
+        The module cannot be imported or has no such function.
     """
     module, _, attribute = place.partition(":")
     try:
         with _working_folder():
             found: Any = getattr(import_module(module), attribute, None)
     except Exception as error:
-        said = " ".join(str(error).split())
-        raise InputError(f"{place}: the module {module} cannot be imported ({type(error).__name__}: {said})") from error
+        message = " ".join(str(error).split())
+        raise InputError(f"{place}: the module {module} cannot be imported ({type(error).__name__}: {message})") from error
     if not callable(found):
         raise InputError(f"{place}: the module {module} has no function {attribute}")
     function: Callable[..., Any] = found
@@ -80,9 +80,9 @@ def load_function(place: str) -> Callable[..., Any]:
 
 @contextmanager
 def _working_folder() -> Iterator[None]:
-    """Let modules of the folder one works in be imported, as `python -m` does; an installed command does not look there.
+    """Make modules in the working directory importable, as `python -m` does (installed commands do not).
 
-    Afterwards `sys.path` is as it was, apart from what the imported module itself changed.
+    Afterwards `sys.path` is restored, except for changes by the imported module.
     """
     if "" in sys.path:
         yield

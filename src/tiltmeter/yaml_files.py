@@ -1,4 +1,4 @@
-"""YAML files: our own, which are as we wrote them, and those that came from outside."""
+"""Reading of YAML files: trusted files of the package, and untrusted files of users."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 _MOST_VALUES = 1_000_000
 _OPENS = {"[": 1, "{": 1, "]": -1, "}": -1}
 _DEEPEST = 500
-"""Brackets open at once at most: the time PyYAML takes grows with the square of their number."""
+"""Maximum nesting depth of brackets. The running time of PyYAML is quadratic in the depth."""
 
 
 @cache
 def packaged_yaml(path: Path) -> Any:
-    """The value of a YAML file that comes with Tiltmeter, read once, by the faster loader where that is built."""
+    """Read a YAML file of the package once, with the faster C loader if it is available."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -33,7 +33,7 @@ def packaged_yaml(path: Path) -> Any:
 
 
 def content_of(path: Path, what: str) -> bytes:
-    """The content of a file of the user's; `what` it is, for the message. Raises InputError where it cannot be read."""
+    """Read a user's file; `what` names its kind in messages. Raises InputError if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -41,17 +41,17 @@ def content_of(path: Path, what: str) -> bytes:
 
 
 def read_yaml(path: Path, what: str) -> Any:
-    """The value of a YAML file of the user's; a key may stand only once in a mapping, as YAML would keep the last one silently.
+    """Read a user's YAML file. Duplicate keys in a mapping are an error, because YAML would silently keep the last one.
 
     Parameters
     ----------
     what
-        What the file is, for the message: "study file".
+        Kind of file for messages, such as "study file".
 
     Raises
     ------
     InputError
-        It cannot be read; the message names the file and, where it is no YAML, line and column.
+        The file cannot be read; the message names the file and, for invalid YAML, the line and column.
     """
     import yaml
 
@@ -60,7 +60,7 @@ def read_yaml(path: Path, what: str) -> Any:
             seen: set[str] = set()
             for key, _ in node.value:
                 if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                    if key.value.strip() in seen:  # names are read without outer blanks
+                    if key.value.strip() in seen:  # names are stripped when read
                         raise yaml.MarkedYAMLError(
                             None,
                             None,
@@ -82,14 +82,14 @@ def read_yaml(path: Path, what: str) -> Any:
 
 
 def first_error(error: ValidationError) -> Any:
-    """The error of a document to name: the first, or where it is a missing key, the unknown key that is a misspelling of it."""
+    """Return the error to report: the first one, or for a missing key the unknown key that is a misspelling of it."""
     found = error.errors(include_url=False, include_context=True)
     first = found[0]
     if first["type"] != "missing":
         return first
     *parent, key = map(str, first["loc"])
-    beside = (one for one in found if one["type"] == "extra_forbidden" and [*map(str, one["loc"][:-1])] == parent)
-    return next((one for one in beside if get_close_matches(str(one["loc"][-1]), [key], cutoff=0.6)), first)
+    unknown = (one for one in found if one["type"] == "extra_forbidden" and [*map(str, one["loc"][:-1])] == parent)
+    return next((one for one in unknown if get_close_matches(str(one["loc"][-1]), [key], cutoff=0.6)), first)
 
 
 _EXPECTED = {
@@ -107,21 +107,21 @@ _EXPECTED = {
 
 
 def error_sentence(error: ValidationError, model: type[BaseModel]) -> str:
-    """One sentence about the first thing that is wrong in a document: its key, what is expected there, and what was found.
+    """Describe the first error of a document in one sentence: the key, the expected value and the actual value.
 
     Parameters
     ----------
     model
-        What the document was validated by. Members of unions in it should raise one error of their own (a `PydanticCustomError`), as
-        Pydantic names each member in the place of an error otherwise.
+        Model that the document was validated against. Union members in it should raise a `PydanticCustomError`, because Pydantic
+        otherwise includes each member in the location of an error.
     """
     first = first_error(error)
     kind, where = first["type"], [str(key) for key in first["loc"] if key != "[key]"]
     above = f"{'.'.join(where[:-1])}: " if where[:-1] else ""
     is_key = kind == "invalid_key" or len(where) < len(first["loc"])
-    if kind == "value_error":  # said by a validator of ours
-        said = str(first["ctx"]["error"])
-        return f"{above}a key {said}" if is_key else ": ".join(filter(None, [".".join(where), said]))
+    if kind == "value_error":  # raised by a validator of Tiltmeter
+        message = str(first["ctx"]["error"])
+        return f"{above}a key {message}" if is_key else ": ".join(filter(None, [".".join(where), message]))
     if is_key:
         needs = "must be a text of one line (put numbers, dates and words such as yes and no in quotes)"
         return f"{above}a key {needs}, found {first['input']!r}"
@@ -129,20 +129,20 @@ def error_sentence(error: ValidationError, model: type[BaseModel]) -> str:
         lacking = error.errors()[0]
         missing = f"{'.'.join(map(str, lacking['loc']))} is missing: " if lacking["type"] == "missing" else ""
         return f"{missing}{above}unknown key {where[-1]!r}: {did_you_mean(where[-1], _keys_below(model, where[:-1]))}"
-    shown = "" if kind in ("missing", "too_short", "string_too_short") else f", found {shortened(first['input'])}"
-    return f"{'.'.join(where)} {_EXPECTED.get(kind) or first['msg'].replace('Input should', 'must')}{shown}"
+    actual = "" if kind in ("missing", "too_short", "string_too_short") else f", found {shortened(first['input'])}"
+    return f"{'.'.join(where)} {_EXPECTED.get(kind) or first['msg'].replace('Input should', 'must')}{actual}"
 
 
 def shortened(value: object) -> str:
-    """A value as a message shows it."""
+    """Return the repr of a value, truncated for messages."""
     text = repr(value)
     return text if len(text) <= 60 else text[:59] + "…"
 
 
 def _keys_below(model: type[BaseModel], where: Sequence[str]) -> list[str]:
-    """Keys that the model knows below a place."""
+    """Return the keys that the model accepts below a location."""
     for key in where:
-        if key in model.model_fields:  # otherwise it is a key of a mapping, or a place in a list
+        if key in model.model_fields:  # otherwise it is a key of a mapping, or a list index
             model = next(_models_in(model.model_fields[key].annotation), model)
     return list(model.model_fields)
 
@@ -155,20 +155,20 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def yaml_of(text: str, loader: type[yaml.SafeLoader] | None = None) -> Any:
-    """The value of YAML text, as files can keep it (half a surrogate pair becomes U+FFFD); what is wrong with it is a YAMLError.
+    """Parse YAML text. Lone surrogates become U+FFFD, because files cannot store them.
 
-    A few lines of aliases can stand for more values than a machine can hold, or for a value that holds itself. Sharing makes them small
-    until they are looked at, so they are counted before anything is made of them.
+    A few lines of aliases can expand to more values than fit into memory, or to a value that contains itself, so the values are
+    counted before any are constructed.
 
     Parameters
     ----------
     loader
-        A safe loader; None: the usual one.
+        A safe loader. By default `yaml.SafeLoader`.
 
     Raises
     ------
     yaml.YAMLError
-        It is no YAML, holds a number or date that is none, is nested too deeply, or stands for more than a million values.
+        The text is not valid YAML, has an invalid number or date, is nested too deeply, or expands to more than a million values.
     """
     import yaml
 
@@ -180,8 +180,8 @@ def yaml_of(text: str, loader: type[yaml.SafeLoader] | None = None) -> Any:
         if node is None:
             return None
         if (count := _values(node, {})) > _MOST_VALUES:
-            much = f"more than {_MOST_VALUES:,} values" if count < float("inf") else "a value that holds itself"
-            raise yaml.YAMLError(f"its aliases stand for {much}")
+            content = f"more than {_MOST_VALUES:,} values" if count < float("inf") else "a value that contains itself"
+            raise yaml.YAMLError(f"its aliases expand to {content}")
         value = opened.construct_document(node)
         return _storable(value) if "\\u" in text or "\\U" in text else value
     except RecursionError:
@@ -201,12 +201,12 @@ def _storable(value: Any) -> Any:
 
 
 def _values(node: Any, known: dict[int, float]) -> float:
-    """How many values a node holds, each alias counted; infinite where it holds itself."""
+    """Count the values of a node, including every alias; infinite if it contains itself."""
     import yaml
 
     if id(node) not in known:
-        known[id(node)] = float("inf")  # until all of it is counted
+        known[id(node)] = float("inf")  # until the count is complete
         inner = node.value if isinstance(node, yaml.CollectionNode) else ()
-        held = (one for pair in inner for one in pair) if isinstance(node, yaml.MappingNode) else inner
-        known[id(node)] = 1 + sum(_values(one, known) for one in held)
+        children = (one for pair in inner for one in pair) if isinstance(node, yaml.MappingNode) else inner
+        known[id(node)] = 1 + sum(_values(one, known) for one in children)
     return known[id(node)]

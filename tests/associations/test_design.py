@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,9 @@ from tiltmeter.study import DESIGN, Settings
 
 CATEGORIES = ("gender", "race", "religions")
 TWO = ("two", "balanced", "negative", "open_box")
-GRID = load_grid()
+DEALT = load_grid()
+GRID = DEALT.model_copy(update={"categories": {name: one.model_copy(update={"dealt": None}) for name, one in DEALT.categories.items()}})
+"""A grid with descriptors of its own only, as the published one."""
 CELL = ("wording", "type", "pair", "location")
 
 
@@ -68,6 +71,91 @@ def test_columns_and_identifiers() -> None:
     assert (row["identity_1"], row["name_1"], row["identity_2"], row["descriptor_2"]) == ("male", "John", "female", "Emily")
     assert (row["context"], row["type"], row["stratum"], row["prompt_index"]) == ("economics", "all", "economics/all", 1)
     assert "John and Emily at the location of bank" in row["prompt"]
+
+
+# -- first names dealt at random ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize("setting", [*TWO, "single"])
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_names_are_dealt_evenly_and_never_shared_by_a_pair(category: str, setting: str) -> None:
+    design, fixed = (_design(category, setting, grid=grid) for grid in (DEALT, GRID))
+    assert _stories(design) == _stories(fixed)
+    assert design["item"].n_unique() == fixed["item"].n_unique()
+    columns = ("name", "descriptor", "identity")
+    people = pl.concat([design.select("type", "location", **{one: f"{one}_{slot}" for one in columns}) for slot in (1, 2)]).drop_nulls(
+        "name"
+    )
+    uses = people.group_by("type", "identity", "name").len()
+    assert uses["len"].n_unique() <= 2
+    assert uses.select(pl.col("len").max() - pl.col("len").min()).item() <= 1
+    names = uses.group_by("type", "identity").agg(pl.col("name").sort())
+    assert names["name"].list.len().unique().to_list() == [100]
+    # Race and religion are given in words: every identity has the same names, so that no name tells an identity.
+    assert names["name"].n_unique() == 2
+    assert people.select((pl.col("descriptor").str.starts_with(pl.col("name"))).all()).item()
+    known = GRID.category(category)
+    assert people.select("type", "identity").unique().height == sum(len(one) for one in known.types.values())
+    if setting != "single":
+        assert not (design["name_1"] == design["name_2"]).any()
+        orders = design.group_by("item").agg(turned=(pl.col("order") == 1).mean())
+        assert orders["turned"].unique().to_list() == [0.5]
+
+
+def test_dealt_names_depend_on_the_seed_and_a_limit_asks_for_a_part_of_the_whole() -> None:
+    whole, again, other = (_design("race", settings=Settings(seed=seed), grid=DEALT) for seed in (1, 1, 2))
+    assert whole.equals(again)
+    assert (whole["name_1"] == other["name_1"]).sum() < 0.1 * whole.height
+    limited = _design("race", settings=Settings(seed=1, limit=30), grid=DEALT)
+    assert limited.join(whole, on=["prompt_id", "prompt"], how="anti").is_empty()
+    assert limited["item"].n_unique() == 30
+
+
+def test_the_published_definitions_keep_their_descriptors() -> None:
+    for category in CATEGORIES:
+        assert _design(category, settings=Settings(definition="paper"), grid=DEALT).equals(
+            _design(category, settings=Settings(definition="paper"))
+        )
+
+
+@pytest.mark.parametrize(
+    ("dealt", "message"),
+    [
+        ("{all: {a: {names: [Ann]}}}", "dealt must have the same types and identities as types"),
+        ("{all: {a: {names: elves}, b: {names: men}}}", "there is no list of names 'elves'; known: women, men"),
+        ("{all: {a: {names: [Ann, Ann]}, b: {names: men}}}", "the name 'Ann' is given twice"),
+        ("{all: {a: {names: [Ann], text: a woman}, b: {names: men}}}", "must hold {name} once"),
+    ],
+)
+def test_a_mistake_in_dealt_names_is_named(dealt: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "grid.yaml"
+    file.write_text(f"categories: {{people: {{types: {{all: {{a: [Ann], b: [Bob]}}}}, dealt: {dealt}}}}}", encoding="utf-8")
+    with pytest.raises(InputError, match=re.escape(message)):
+        load_grid(file)
+
+
+def test_a_name_that_both_characters_would_have_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "grid.yaml"
+    people = "{all: {a: {names: [Ann]}, b: {names: [Ann]}}}"
+    file.write_text(f"categories: {{people: {{types: {{all: {{a: [Ann], b: [Bob]}}}}, dealt: {people}}}}}", encoding="utf-8")
+    with pytest.raises(InputError, match="deals the name 'Ann' to both characters of a story; give each identity more names"):
+        make_design(load_grid(file), "people", "two", Settings(), "people")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"name_1": "Zoe"}, "are not those of the pair"),
+        ({"identity_1": "white"}, "are not those of the pair"),
+        ({"pair": "Ann-Bob"}, "are not those of the pair Ann-Bob"),
+        ({"prompt": "A story."}, "its text does not hold"),
+    ],
+)
+def test_a_broken_row_with_dealt_names_is_named(values: dict[str, str], message: str) -> None:
+    design = _design("race", grid=DEALT)
+    broken = design.with_row_index().with_columns(
+        pl.when(pl.col("index") == 3).then(pl.lit(value)).otherwise(name).alias(name) for name, value in values.items()
+    )
+    with pytest.raises(InputError, match=message):
+        check_design(broken.drop("index"), DEALT, Settings())
 
 
 # -- what is sent -----------------------------------------------------------------------------------------------------

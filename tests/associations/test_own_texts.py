@@ -86,7 +86,7 @@ def test_what_cannot_be_attributed_is_missing_and_what_is_not_said_is_empty(tilt
     assert run.table("lists")["status"].to_list() == ["missing", "missing", "empty", "listed"]
     shares = dict(run.findings.filter(metric="missing").select("group", "estimate").iter_rows())
     assert shares == {"a": 0.5, "b": 0.5, None: 0.5}
-    assert run.finding("associations").values["note"] == "2 of 4 lists could not be made"
+    assert run.finding("associations").values["note"] == "2 of 4 character descriptions are missing"
 
 
 def biographies(named: dict[str, float], each: int, seed: int = 7) -> pl.DataFrame:
@@ -118,11 +118,11 @@ def test_the_share_of_missing_lists_is_shown_by_identity_and_warned_of_where_it_
         assert f"{100 * gone / every:.0f}%" in done.stdout
     warned, said = "the share of missing descriptions differs between groups", done.stdout.replace("\n", " ")
     assert (warned in said) == differs
-    assert ("no difference between groups is shown (chi-squared test" in said) != differs
+    assert ("no difference between groups was shown (chi-squared test" in said) != differs
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert "lists could not be made (most often: the story does not name the person)" in page
+    assert "character descriptions are missing (most frequent reason: the story does not name the person)" in page
     assert (warned in page) == differs
-    (block,) = [block for block in run.blocks() if isinstance(block, Text | Callout) and "lists could not be made (most" in block.text]
+    (block,) = [block for block in run.blocks() if isinstance(block, Text | Callout) and "descriptions are missing (most" in block.text]
     assert isinstance(block, Callout) == differs
     # A list that is missing is no list: of those that are there, all hold the diary.
     kept = run.table("associations").filter(concept="keeps a diary")
@@ -166,7 +166,7 @@ def test_definitional_concepts_are_listed_with_counts_and_reason_and_are_no_chan
     assert {(row["group"], row["concept"]) for row in listed} == set(held)
     assert all(row["attempts"] == 120 and "by definition" in row["reason"] for row in listed)
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert "family man" in page.partition("Held back as definitional")[2]
+    assert "family man" in page.partition("Excluded as definitional")[2]
     # With one descriptor each, every deal of whole descriptors shows the definitional concepts again.
     whole = run.finding("associations").values
     assert (whole["estimate"], whole["null_value"], whole["p"]) == (0, 0, 1), "what is held back is not counted as chance either"

@@ -74,7 +74,7 @@ def rows(table: Table, *names: str) -> list[tuple[object, ...]]:
 def test_one_minute_is_enough_to_see_how_many_of_whom_and_the_strongest() -> None:
     many = [single("female", f"c{i:02}", i / 100) for i in range(1, 21)]
     made = shown(findings(*WHOLE, *many, single("male", "calm", 0.5), single("male", "calm", 0.9, "sports")))
-    said = "m: 3 associations reported; with the groups shuffled, 0.5 on average (p = 0.01). Of 10 stories: 10 answered."
+    said = "m: 3 associations reported; 0.5 on average with shuffled groups (p = 0.01). Of 10 stories: 10 answered."
     assert made[0] == Headline("Gender")
     assert (type(made[1]), getattr(made[1], "text", None)) == (Text, said)
     (groups,) = blocks(Table, made, "of each group")
@@ -100,7 +100,14 @@ def test_what_an_association_rests_on_and_its_sentences_are_details() -> None:
     assert rows(strongest, "counts", "concept") == [(COUNTS, "x" * (LONGEST - 1) + "…")]
     (details,) = blocks(Details, made, "with sentences")
     (backing,) = blocks(Table, details.blocks, "female")
-    names = ("next group", "in both halves", "in each half", "carried by", "rests on alone", "p, descriptors shuffled")
+    names = (
+        "next group",
+        "confirmed in both halves",
+        "difference in each half",
+        "top descriptors",
+        "depends on",
+        "p, descriptors shuffled",
+    )
     carried = "Emily 0 (40.0%), Emily 1 (40.0%), Emily 2 (40.0%) and 2 more"
     assert rows(backing, *names) == [("male 20.0%", "yes", "0.25 and 0.31", carried, "Emily 0", "0.04")]
     (sentences,) = blocks(Responses, details.blocks)
@@ -113,7 +120,7 @@ def test_what_an_association_rests_on_and_its_sentences_are_details() -> None:
 def test_where_nothing_can_be_compared_that_is_said() -> None:
     nothing = {"metric": "associations", "estimate": None, "key": True, "refused": 10, "answered": 0, "note": "nothing to compare: why"}
     made = shown(findings(nothing, nothing | {"group": "female"}))
-    assert made[1:3] == [Text("m: no number of associations. Of 10 stories: 10 refused."), Callout("m: nothing to compare: why.")]
+    assert made[1:3] == [Text("m: associations could not be counted. Of 10 stories: 10 refused."), Callout("m: nothing to compare: why.")]
     assert not blocks(Table, made)
 
 
@@ -124,8 +131,8 @@ def test_missing_lists_and_whether_their_share_differs(differs: bool) -> None:
     each = [{"metric": "missing", "group": group, "estimate": share} for group, share in (("female", 0.5), ("male", 0.0))]
     ends = {"status": ["missing", "listed", "listed", "empty"], "problem": ["the story does not name Emily", None, None, None]}
     made = shown(findings(*WHOLE, missing, *each), lists=pl.DataFrame({"model": "m", "part": "gender"} | ends))
-    text = "m: 1 of 4 lists could not be made (most often: the story does not name the person); "
-    text += f"{warning or 'no difference between groups is shown'} (permutation test of independence, p = 0.02)."
+    text = "m: 1 of 4 character descriptions are missing (most frequent reason: the story does not name the person); "
+    text += f"{warning or 'no difference between groups was shown'} (permutation test of independence, p = 0.02)."
     assert (Callout(text) if differs else Text(text)) in made
     assert rows(blocks(Table, made, "of each group")[0], "lists missing") == [(0.5,), (0.0,)]
 

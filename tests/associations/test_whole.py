@@ -223,13 +223,13 @@ GENDER = ("run", "associations/gender", "-m", "sim/fair")
         ((*GENDER, "-P", "setting=open_box", "-P", "encoder=none"), "use a local model"),
         ((*GENDER, "--definition", "genderbench"), "known: default, paper, badf-code"),
         ((*GENDER, "--judge", "sim/unfair"), "unknown simulated model"),
-        (("run", "genderbench/direct", "-m", "sim/fair", "--judge", "sim/fair"), "asks no judge"),
+        (("run", "genderbench/direct", "-m", "sim/fair", "--judge", "sim/fair"), "does not use a judge"),
         (("analyse", "stories.csv", "--study", "associations", "--text", "story"), "texts of your own need --identity COLUMN"),
         (("analyse", "stories.csv", "--study", "associations", "--text", "stroy", "--identity", "who"), "did you mean story"),
-        (("analyse", "stories.csv", "--study", "genderbench", *OWN[2:]), "reads answers to its own prompts only"),
+        (("analyse", "stories.csv", "--study", "genderbench", *OWN[2:]), "supports only answers to its own prompts"),
         (("analyse", "one.csv", *OWN), "at least two are needed"),
         (("analyse", "one.csv", "one.csv", *OWN), "one.csv is given twice"),
-        (("analyse", "nested.parquet", *OWN), "nested.parquet: the column 'story' holds List(String), not text; give the text itself"),
+        (("analyse", "nested.parquet", *OWN), "nested.parquet: the column 'story' contains List(String), not text; give the text itself"),
         (("analyse", "gap.csv", *OWN), "row 2 has no who"),
     ],
 )
@@ -257,7 +257,7 @@ def test_a_judge_that_cannot_be_read_is_counted_and_nothing_is_lost(study: Study
     assert 0 < lost.height < 400
     assert lost["problem"].null_count() == 0
     note = run.finding("associations").values["note"]
-    assert f"{lost.height:,} of 1,600 lists could not be made" in note
+    assert f"{lost.height:,} of 1,600 character descriptions are missing" in note
     assert run.measures.filter(pl.col("outcome") == "unreadable").height > 0
 
 

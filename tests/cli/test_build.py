@@ -74,7 +74,7 @@ def test_the_schema_is_printed(tiltmeter: Tiltmeter) -> None:
         ("build spec.yaml -o b.csv/out", "cannot write b.csv/out"),
         ("build spec.yaml -o out", "assemble.kind: question asks a model: name it with --judge"),
         ("build spec.yaml -o out --judge nonsense", "provider/model"),
-        ("build spec.yaml -o out -J temperature=0", "-J and --judge-base-url are about a judge"),
+        ("build spec.yaml -o out -J temperature=0", "-J and --judge-base-url need a judge"),
         ("build spec.yaml", "--out"),
         ("benchmark check none.csv", "there is no file none.csv"),
         ("benchmark check spec.yaml", "unknown kind of file '.yaml'"),

@@ -70,7 +70,7 @@ def test_prune_asks_first(journal: Path, call: Call) -> None:
         opened.claim([key(90)], new_owner())
         _, said = call("prune --yes --model", NANO, exits=2)
     assert len(rows_of(journal)) == 7
-    assert "a run is at work on it" in said
+    assert "a run is using it" in said
 
 
 def test_out_and_in(journal: Path, tmp_path: Path, call: Call, database: str) -> None:
@@ -113,7 +113,7 @@ def test_rows_known_to_be_lost_are_status_3(journal: Path, call: Call) -> None:
 def test_nothing_to_save_is_status_2(journal: Path, call: Call) -> None:
     journal.write_bytes(b"\0" * 5000)
     assert "restore a copy" in call("check", exits=2)[0]
-    assert "it was left as it is" in call("check --repair", exits=2)[1]
+    assert "it was not changed" in call("check --repair", exits=2)[1]
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ WRONG = {
     "run genderbench/direct": "--model",
     "run genderbench/direct --model openai/gpt-4o-mini": "OPENAI_API_KEY",
     "run DIRECT --model sim/fair": "is given twice",
-    "run DIRECT -M temperature=1 --temperature 1": "say the same thing",
+    "run DIRECT -M temperature=1 --temperature 1": "set the same parameter",
     "show nothing": "is not a run folder",
     "report nothing": "is not a run folder",
     "gate nowhere": "is not a run folder",
@@ -83,7 +83,7 @@ def test_data_file_with_a_wrong_checksum(tiltmeter: Tiltmeter, tmp_path: Path) -
 
 def test_out_folder_of_another_study(tiltmeter: Tiltmeter) -> None:
     assert tiltmeter("run genderbench/direct", *SIM, "--limit", "5", "--out", "mine").returncode == 0
-    tiltmeter("run genderbench/direct", *SIM, "--limit", "6", "--out", "mine", exits=2, says="holds a run with other settings")
+    tiltmeter("run genderbench/direct", *SIM, "--limit", "6", "--out", "mine", exits=2, says="contains a run with other settings")
 
 
 def test_report_needs_a_file_name(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ FILES: dict[str, bytes] = {
 LATIN = "is not UTF-8 text (perhaps Latin-1 or Windows-1252); save it as UTF-8"
 UTF16 = "it is not UTF-8 text but UTF-16 or binary; save it as UTF-8"
 SEMICOLONS = "its columns are separated by semicolons; save it with commas"
-LINES = "write one object a line (JSON Lines)"
+LINES = "write one object per line (JSON Lines)"
 NO_YAML = "not valid YAML (expected the node content, but found '<stream end>'); correct that line"
 WRITTEN = "the model 'python/constant' should be written python/MODULE:FUNCTION, such as python/answer:reply"
 NO_NAME = "the name of the run is empty; give a run folder or a name that `tiltmeter list runs` shows"
@@ -216,17 +216,17 @@ SENTENCES = [
         "quote.csv cannot be read: line 3: unexpected end of data; a quotation mark is not closed, or is to be doubled",
         "no_answer.csv has no column 'answer' (did you mean anser?); name the column that holds the model's text 'answer'",
         "no_prompt.csv has neither a column 'prompt_id' nor 'prompt'; `tiltmeter plan STUDY --prompts FILE` writes both",
-        "other.csv: no prompt of the table is a prompt of this study; compare with `tiltmeter plan STUDY --prompts FILE`",
+        "other.csv: no prompt of the table matches a prompt of this study; compare with `tiltmeter plan STUDY --prompts FILE`",
         "fake.parquet cannot be read: it is not a Parquet file",
         "folder.csv is a folder; name the file",
     )),
     (
         "analyse FILE --study genderbench/gest",
-        "log.jsonl is not a whole GenderBench probe log (JSONDecodeError: Unterminated string starting at: line 1 column 57 (char 56))",
+        "log.jsonl is not a valid GenderBench probe log (JSONDecodeError: Unterminated string starting at: line 1 column 57 (char 56))",
     ),
     # texts of one's own
     (TEXTS, "one_group.csv: every row has the same group (A); at least two are needed"),
-    (TEXTS, "no_group.csv: row 2 has no group; fill it in or take the row out"),
+    (TEXTS, "no_group.csv: row 2 has no group; fill it in or remove the row"),
     (TEXTS, "no_text.csv: no row has a text in the column 'text'; name the column that holds the texts with --text"),
     (TEXTS, "header.csv has no rows; it needs one for each response"),
     ("analyse groups.csv --study benchmark --text text", "texts of your own need --group COLUMN, which says who each is about"),
@@ -237,7 +237,7 @@ SENTENCES = [
     ("analyse groups.csv --study associations --text text", "texts of your own need --identity COLUMN, which says who each is about"),
     (
         "analyse values.csv --study benchmark --feature score --group group",
-        "--feature score: values.csv, row 2: 'high' is no number; correct it, or leave it empty",
+        "--feature score: values.csv, row 2: 'high' is not a number; correct it, or leave it empty",
     ),
     # benchmarks
     ("benchmark check FILE", "columns.csv has no column 'prompt' (known: text, group)"),
@@ -287,11 +287,11 @@ SENTENCES = [
     ("run DIRECT --limit 5 --out mine", "mine exists and is not a run folder; choose another one with --out"),
     (
         "run DIRECT --limit 5 --out constant.py/run",
-        "cannot write constant.py/run: Not a directory; choose another place with --out or make room there",
+        "cannot write constant.py/run: Not a directory; choose another place with --out or free some space there",
     ),
     (
         "run DIRECT --limit 5 --journal constant.py/journal.sqlite",
-        "journal constant.py/journal.sqlite: cannot make its folder constant.py: File exists; choose another --journal",
+        "journal constant.py/journal.sqlite: cannot create the folder constant.py: File exists; use another --journal",
     ),
     ("export x --format csv -o s3://bucket/page", NO_FILE),
     ("report x -o s3://bucket/page", NO_FILE),
@@ -354,7 +354,7 @@ def test_a_model_of_the_hub_without_network(tiltmeter: Tiltmeter, tmp_path: Path
         variables = {"HF_ENDPOINT": closed, "HF_HOME": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "0"}
         done = tiltmeter("run genderbench/direct -m hf/no-such/model --limit 2", **variables)
     assert done.returncode == 4
-    assert done.stderr.startswith("tiltmeter: no-such/model is neither a folder nor in the cache of this machine, and the Hugging Face hub")
+    assert done.stderr.startswith("tiltmeter: no-such/model is neither a folder nor in the local cache, and the Hugging Face hub")
     assert done.stderr.count("\n") == 1, done.stderr
 
 

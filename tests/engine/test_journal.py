@@ -76,7 +76,7 @@ def test_places_where_no_journal_can_be_written(tmp_path: Path) -> None:
     open_journal(tmp_path / "j.db").close()
     for place, said in (
         (str(tmp_path), "cannot be opened"),
-        (str(tmp_path / "file" / "sub" / "j.db"), "cannot make its folder"),
+        (str(tmp_path / "file" / "sub" / "j.db"), "cannot create the folder"),
         (f"sqlite:///file:{tmp_path / 'j.db'}?mode=ro&uri=true", "read-only"),
         (str(tmp_path / "notes.db"), r"notes\.db.*not a journal"),
     ):
@@ -117,7 +117,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_written(tmp_path: P
                 print(error)
     """
     said = run_code(code, tmp_path / "j.db").stdout
-    assert "run again, what was committed before is kept" in said
+    assert "run again; committed answers are kept" in said
     assert "xxxx" not in said
     with open_journal(tmp_path / "j.db") as journal:
         assert journal.counts()["ok"] == 100

@@ -168,14 +168,14 @@ def test_what_is_said_when_the_server_cannot_be_used(postgres: PostgresServer, d
     for url, said in {
         postgres.url_of(name, password="hunter2-no"): "the user or the password",
         postgres.url_of(name, user="nobody"): "the user or the password",
-        postgres.url_of(name).replace(f":{PASSWORD}", ""): "wants a password",
+        postgres.url_of(name).replace(f":{PASSWORD}", ""): "requires a password",
         postgres.url_of("nosuch"): "no such database",
         f"postgresql://u:{PASSWORD}@127.0.0.1:1/x": "no server answers",
         f"postgresql://u:{PASSWORD}@nosuch.invalid/x": "no such host",
-        f"{database}?colour={PASSWORD}": "does not know",
+        f"{database}?colour={PASSWORD}": "does not support",
         database.replace("+psycopg", "+psycopg2"): "not postgresql+psycopg2",
-        f"{database}?options=-c%20default_transaction_read_only=on&sslpassword={PASSWORD}": "no writes",
-        postgres.url_of(name, user="guest"): "may not make or write",
+        f"{database}?options=-c%20default_transaction_read_only=on&sslpassword={PASSWORD}": "is read-only",
+        postgres.url_of(name, user="guest"): "may not create or write",
     }.items():
         with pytest.raises(InputError, match=r"^journal postgres") as caught:
             open_journal(url)

@@ -63,8 +63,8 @@ def test_a_server_killed_and_started_again_within_a_run(postgres: PostgresServer
         assert journal.counts() == {"ok": COUNT, "failed": 0}
     assert postgres.execute("SELECT count(*) FROM claims", database.rpartition("/")[2]) == [(0,)]
     said = [record.getMessage() for record in caplog.records if record.name == "tiltmeter.engine"]
-    assert "trying again for 60 s" in said[0]
-    assert "is back" in said[-1]
+    assert "retrying for 60 s" in said[0]
+    assert "is available again" in said[-1]
     assert PASSWORD not in caplog.text
     assert {record.name for record in caplog.records} <= {"tiltmeter.engine", "asyncio"}  # no complaints of a connection pool
 
@@ -74,7 +74,7 @@ def test_a_server_that_stays_away_is_one_sentence(postgres: PostgresServer, data
     monkeypatch.setattr("tiltmeter.engine.journal.PATIENCE", 1.0)
     asked: Counter[str] = Counter()
     with open_journal(database) as journal:
-        with pytest.raises(InputError, match="what was committed before is kept, run again to go on") as caught:
+        with pytest.raises(InputError, match="committed answers are kept, run again to resume") as caught:
             ask(journal, slow_model(asked, postgres.kill))
         assert "\n" not in str(caught.value)
         assert PASSWORD not in str(caught.value)
@@ -185,6 +185,6 @@ def test_what_does_not_pass_is_not_tried_again(postgres: PostgresServer, databas
     with open_journal(database) as journal:
         postgres.execute("DROP TABLE claims", database.rpartition("/")[2])
         monkeypatch.setattr("tiltmeter.engine.journal.PATIENCE", 3600.0)  # trying again would be a hang
-        with pytest.raises(InputError, match="the database refused"):
+        with pytest.raises(InputError, match="the database reported"):
             journal.record([row(1)])
         assert journal.counts() == {"ok": 0, "failed": 0}  # the answer is not there without the rest of its transaction

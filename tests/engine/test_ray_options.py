@@ -29,7 +29,7 @@ def test_options_are_read() -> None:
         ("cpus", "0", "above 0"),
         ("cpus", "nan", "above 0"),
         ("gpus", "-1", "above 0"),
-        ("gpus", "1.5", "whole numbers only"),
+        ("gpus", "1.5", "only whole numbers"),
         ("batch", "many", "a whole number of 1 or more"),
     ],
 )
@@ -52,7 +52,7 @@ def test_any_text_is_an_option_or_refused(given: dict[str, str]) -> None:
 def test_the_local_engine_is_the_default() -> None:
     with open_engine() as engine:
         assert type(engine) is Engine
-    with pytest.raises(InputError, match="-E workers= is about Ray"), open_engine("local", {"workers": "2"}):
+    with pytest.raises(InputError, match="-E workers= is an option of Ray"), open_engine("local", {"workers": "2"}):
         pass
     with pytest.raises(InputError, match="not one of local, ray"), open_engine("dask"):
         pass

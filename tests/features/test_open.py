@@ -89,7 +89,7 @@ def test_labels_can_be_mapped(opener: Opener, tmp_path: Path) -> None:
         ("nowhere_at_all:score", "nowhere_at_all cannot be imported"),
         ("math:nothing", "the module math has no function nothing"),
         ("math:pi", "the module math has no function pi"),
-        ("sentiment=no/such/folder", "there is no folder"),
+        ("sentiment=no/such/folder", "neither an existing model folder"),
         ("vader vader", "the feature vader is named twice"),
         ("math:sqrt sqrt=math:sqrt", "the feature sqrt is named twice"),
     ],
@@ -121,7 +121,7 @@ def test_scores_are_kept_for_the_next_run(tools: RunTools, tmp_path: Path, polar
 
 
 def test_a_classifier_that_cannot_be_had_says_so(tools: RunTools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="there is no folder"):
+    with pytest.raises(InputError, match="neither an existing model folder"):
         tools.classifier(str(tmp_path / "nowhere"))
     with pytest.raises(NotRun, match="can be had within a run only"):
         NO_TOOLS.classifier("any")

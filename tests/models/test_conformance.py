@@ -230,6 +230,6 @@ def test_a_missing_key_is_one_sentence_that_names_the_variable(spec: str, variab
 
 def test_a_key_that_cannot_be_one_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-clé\nX: y")
-    with pytest.raises(ProviderError, match="OPENAI_API_KEY holds characters") as caught:
+    with pytest.raises(ProviderError, match="OPENAI_API_KEY contains invalid characters") as caught:
         create_model("openai/m")
     assert "clé" not in str(caught.value)

@@ -22,7 +22,7 @@ DEPTH = {"options": {"depth": "3"}}
     [
         (["", "gpt-4o", "/gpt", "openai/", "openai"], {}, "should be written provider/model"),
         (["olama/llama3.2"], URL, "did you mean ollama.*compatible/NAME with --base-url"),
-        (["ollama/fair", "replay/fair", "sim/fair", "any/fair"], DEPTH, "takes no option depth"),
+        (["ollama/fair", "replay/fair", "sim/fair", "any/fair"], DEPTH, "has no option depth"),
         (["hf/x", "python/module:function", "replay/nowhere.csv", "sim/fair"], URL, "remove --base-url"),
         (["any/mistral", "any/:small", "any/mistral:", "any/mistral/small"], {}, "should be written any/PROVIDER:MODEL"),
     ],
@@ -119,7 +119,7 @@ def test_without_any_llm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.verify
 @with_any_llm
 def test_an_unknown_vendor() -> None:
-    with pytest.raises(InputError, match=r"any-llm knows no provider 'nobody'; it knows .*mistral"):
+    with pytest.raises(InputError, match=r"any-llm does not support the provider 'nobody'; it supports .*mistral"):
         create_model("any/nobody:m")
 
 

@@ -90,14 +90,14 @@ def test_another_database_is_left_alone(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE mine (a)")
     for use in (lambda: list(TextStore(path).read([b"k"])), lambda: TextStore(path).write([(b"k", b"v")])):
-        with pytest.raises(InputError, match="is a database of something else"):
+        with pytest.raises(InputError, match="is a database of another program"):
             use()
 
 
 def test_rows_of_different_length_are_noticed(tmp_path: Path) -> None:
     path = tmp_path / "kept.sqlite"
     TextStore(path).write(zip(text_keys("m", ["a", "b"]), (b"\0" * 12, b"\0" * 8), strict=True))
-    with pytest.raises(InputError, match="rows of different length"):
+    with pytest.raises(InputError, match="rows of different lengths"):
         RowCache("m", lengths, path, 2).rows(["a", "b"])
 
 

@@ -72,7 +72,7 @@ def test_an_edited_function_is_another_model(module: Path) -> None:
     [
         ("breaks", "function", "permanent", "ValueError: no idea"),
         ("loses", "connection", "transient", "ConnectionResetError: gone"),
-        ("numbers", "function", "fatal", "gave int, not a text"),
+        ("numbers", "function", "fatal", "returned int, not a string"),
     ],
 )
 def test_what_a_function_raises_is_a_failure_of_that_prompt(module: Path, function: str, kind: str, scope: str, said: str) -> None:
@@ -85,9 +85,9 @@ def test_what_a_function_raises_is_a_failure_of_that_prompt(module: Path, functi
     ("function", "more", "said"),
     [
         ("anwser", {}, "has no function anwser"),
-        ("nothing", {}, "takes no messages"),
-        ("answer", {"options": {"tune": "x"}}, "around_it:answer takes no option tune: (known: tone|did you mean tone)"),
-        ("slow", {"options": {"tune": "x"}}, "slow takes no option tune"),
+        ("nothing", {}, "does not accept messages"),
+        ("answer", {"options": {"tune": "x"}}, "around_it:answer has no option tune: (known: tone|did you mean tone)"),
+        ("slow", {"options": {"tune": "x"}}, "slow has no option tune"),
         ("needs", {}, "python/around_it:needs needs -M place=VALUE"),
     ],
 )

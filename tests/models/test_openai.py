@@ -70,14 +70,14 @@ async def test_defaults_and_seeds_a_model_does_not_take_are_left_out(caplog: pyt
         assert (await ask(server, temperature=1.0, top_p=1.0, seed=5, max_tokens=3)).text == "ok"
     assert set(server.bodies[-1]) == {"model", "messages", "max_tokens"}
     assert server.paid == {"Who?": 1}
-    assert "does not take seed; it is left out (it was 5)" in caplog.text
+    assert "does not accept seed; it is omitted (it was 5)" in caplog.text
 
 
 async def test_a_temperature_that_would_change_the_measurement_is_never_dropped_silently() -> None:
     with picky(temperature=None) as server, pytest.raises(ModelError) as caught:
         await ask(server, temperature=0.2)
     assert caught.value.scope == "fatal"
-    assert "openai/m does not take temperature 0.2" in caught.value.detail
+    assert "openai/m does not accept temperature 0.2" in caught.value.detail
     assert "-M temperature=default" in caught.value.detail
 
 
@@ -167,7 +167,7 @@ FAILURES = {
         mis.status(308, {"Location": "https://elsewhere.example/v1/chat?key=secret"}),
         "not_found",
         "fatal",
-        "https://elsewhere.example/v1/chat: give that",
+        "https://elsewhere.example/v1/chat: use that",
     ),
     "an HTML page": (mis.html_error_page(502), "server", "transient", "an HTML page titled '502 Bad Gateway'"),
     "an answer without end": (mis.huge_body(4.0), "bad_response", "transient", "sent an answer of more than 1 MiB"),

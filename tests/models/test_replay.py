@@ -97,9 +97,9 @@ def test_the_fingerprint_is_of_the_contents(tmp_path: Path) -> None:
         ({"question": ["A?"], "answer": ["1"]}, "has no column 'prompt'; its columns are question, answer"),
         ({"prompt": ["A?"], "said": ["1"]}, "has no column 'answer' or 'text' or 'response' or 'completion'"),
         ({"prompt": [None, "A?"], "answer": ["1", "2"]}, "row 1 has no prompt in column 'prompt'"),
-        ({"prompt": ["A?"], "text": [["1"]]}, "column 'text' holds List"),
-        ({"prompt": ["A?"], "answer": ["1"], "sample": ["first"]}, "is not of its kind"),
-        ({"prompt": ["A?"], "answer": ["1"], "status": ["failed"]}, "holds no recorded answer"),
+        ({"prompt": ["A?"], "text": [["1"]]}, "column 'text' has the type List"),
+        ({"prompt": ["A?"], "answer": ["1"], "sample": ["first"]}, "has the wrong type"),
+        ({"prompt": ["A?"], "answer": ["1"], "status": ["failed"]}, "contains no recorded answer"),
     ],
 )
 def test_a_bad_table_is_named_with_what_is_wrong(tmp_path: Path, columns: dict[str, Any], message: str) -> None:

@@ -82,11 +82,11 @@ def test_names_tell_weights_apart(tiny: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_no_encoder_says_so(tiny: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no folder"):
+    with pytest.raises(InputError, match="neither an existing model folder"):
         SentenceEncoder(tmp_path / "nowhere", store=None)
     with pytest.raises(InputError, match="use auto, cpu, cuda"):
         SentenceEncoder(tiny, store=None, device="tpu")
-    with pytest.raises(ProviderError, match="torch sees no such device"):
+    with pytest.raises(ProviderError, match="torch finds only"):
         SentenceEncoder(tiny, store=None, device="cuda:63").encode(["a"])
     damaged = shutil.copytree(tiny, tmp_path / "damaged")
     (damaged / "model.safetensors").write_bytes(b"x" * 100)
@@ -131,9 +131,9 @@ def test_scores_are_what_the_problem_asks_for(
 
 
 def test_what_is_no_classifier_says_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"is no text classifier: its config\.json names LlamaForCausalLM"):
+    with pytest.raises(InputError, match=r"is not a text classifier: its config\.json names LlamaForCausalLM"):
         TextClassifier(save_chat_model(tmp_path / "chat"), store=None)
-    with pytest.raises(InputError, match="there is no folder"):
+    with pytest.raises(InputError, match="neither an existing model folder"):
         TextClassifier(tmp_path / "nowhere", store=None)
     folder = save_classifier(tmp_path / "classifier", LABELS)
     (folder / "model.safetensors").write_bytes(b"x" * 100)

@@ -125,5 +125,5 @@ def test_damaged_tables_are_named(finished: Run, table: str) -> None:
         with pytest.raises(InputError, match=rf"{table}\.parquet"):
             getattr(load(finished.path), table)
     pl.DataFrame({"x": [1]}).write_parquet(path)
-    with pytest.raises(InputError, match="lacks the column"):
+    with pytest.raises(InputError, match="lacks the required column"):
         getattr(load(finished.path), table)

@@ -65,7 +65,7 @@ def test_tasks_of_others_are_matched_by_the_text_asked(name: str) -> None:
     )
     run = analyse(name)
     assert run.about["models"] == [{"name": "openai/gpt-4o-mini"}]
-    assert run.about["problems"][1:] == [f"{name}: 1 of 6 rows fit no prompt of {STUDY} and were left out"]
+    assert run.about["problems"][1:] == [f"{name}: 1 of 6 rows match no prompt of {STUDY} and were omitted"]
     asked = run.design.select("prompt_id", "prompt")
     rows = run.responses.join(asked, on="prompt_id").select("prompt", "repetition", "status", "answer", "thinking", "input_tokens", "error")
     assert set(rows.rows()) == {
@@ -109,26 +109,26 @@ def test_our_own_tasks_are_matched_by_id_and_must_have_asked_the_same() -> None:
     write("log.json", [sample(name, text, output("yes"), epoch=1)], metadata={"tiltmeter": {"study": STUDY}})
     assert analyse("log.json").responses["prompt_id"].to_list() == [name]
     write("other.json", [sample(name, f"{text} ", output("yes"), epoch=1)], metadata={"tiltmeter": {"study": STUDY}})
-    with pytest.raises(InputError, match=rf"other\.json: the prompt {name} is not the one of this study; .* another seed, definition"):
+    with pytest.raises(InputError, match=rf"other\.json: the prompt {name} differs from that of this study; .* another seed, definition"):
         analyse("other.json")
 
 
 DAMAGED: dict[str, tuple[str, bytes, str]] = {
-    "nothing": ("a.json", b"", "a.json is not a whole log of Inspect"),
-    "half": ("a.json", b'{"eval": {"task": "t"', "a.json is not a whole log of Inspect"),
-    "a list": ("a.json", b"[1]", "a.json is not a whole log of Inspect"),
-    "another json": ("a.json", b'{"answer": "yes"}', "a.json is not a whole log of Inspect .KeyError"),
-    "odd samples": ("a.json", b'{"eval": {}, "samples": [1]}', "a.json is not a whole log of Inspect"),
+    "nothing": ("a.json", b"", "a.json is not a valid Inspect log"),
+    "half": ("a.json", b'{"eval": {"task": "t"', "a.json is not a valid Inspect log"),
+    "a list": ("a.json", b"[1]", "a.json is not a valid Inspect log"),
+    "another json": ("a.json", b'{"answer": "yes"}', "a.json is not a valid Inspect log .KeyError"),
+    "odd samples": ("a.json", b'{"eval": {}, "samples": [1]}', "a.json is not a valid Inspect log"),
     "odd choices": (
         "a.json",
         b'{"eval": {}, "samples": [{"id": 1, "epoch": 1, "input": "a", "output": {"choices": [1]}}]}',
-        "not a whole log",
+        "not a valid Inspect log",
     ),
-    "no attachment": ("a.json", b'{"eval": {}, "samples": [{"id": 1, "epoch": 1, "input": "attachment://a"}]}', "not a whole log"),
-    "no text": ("a.json", b"\xff\xfe", "a.json is not a whole log of Inspect .UnicodeDecodeError"),
-    "deep": ("a.json", b"[" * 100_000, "a.json is not a whole log of Inspect .RecursionError"),
-    "without samples": ("a.json", b'{"eval": {"task": "t"}}', "a log of Inspect without samples"),
-    "no zip": ("a.eval", b"PK\x03\x04 half of it", "a.eval is not a whole log of Inspect .BadZipFile"),
+    "no attachment": ("a.json", b'{"eval": {}, "samples": [{"id": 1, "epoch": 1, "input": "attachment://a"}]}', "not a valid Inspect log"),
+    "no text": ("a.json", b"\xff\xfe", "a.json is not a valid Inspect log .UnicodeDecodeError"),
+    "deep": ("a.json", b"[" * 100_000, "a.json is not a valid Inspect log .RecursionError"),
+    "without samples": ("a.json", b'{"eval": {"task": "t"}}', "an Inspect log without samples"),
+    "no zip": ("a.eval", b"PK\x03\x04 half of it", "a.eval is not a valid Inspect log .BadZipFile"),
 }
 
 
@@ -144,10 +144,10 @@ def test_what_is_no_log_is_named(tmp_path: Path, case: str) -> None:
 def test_a_zip_without_a_head_or_that_is_not_there() -> None:
     with zipfile.ZipFile("a.eval", "w") as archive:
         archive.writestr("samples/1_epoch_1.json", "{}")
-    with pytest.raises(InputError, match=r"a\.eval is not a whole log of Inspect"):
+    with pytest.raises(InputError, match=r"a\.eval is not a valid Inspect log"):
         analyse("a.eval")
     with pytest.raises(InputError, match=r"there is no file b\.eval"):
         analyse("b.eval")
     write("c.json", [sample(1, "Who are you?", output("A model."))])
-    with pytest.raises(InputError, match=r"c\.json: no prompt of the table is a prompt of this study"):
+    with pytest.raises(InputError, match=r"c\.json: no prompt of the table matches a prompt of this study"):
         analyse("c.json")

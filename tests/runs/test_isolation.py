@@ -185,7 +185,7 @@ def installed(site: Path, where: str, error: str) -> str:
         ("measure", "ValueError('row {7} lacks sk-0123456789')", "not measured: ValueError: row {7} lacks"),
         ("measure", "InputError('the file mine.csv has no row for it')", "not measured: the file mine.csv has no row for it"),
         ("analyse", "KeyError('grant')", "not analysed: KeyError: 'grant'"),
-        ("findings", "None", "not analysed: its findings cannot be kept: row 1 is there twice"),
+        ("findings", "None", "not analysed: its findings are not valid: row 1 is duplicated"),
         ("examples", "ValueError('none')", "no examples of answers: ValueError: none"),
     ],
 )
@@ -283,7 +283,7 @@ def test_an_interrupted_run_says_first_what_was_not_measured(tiltmeter: Tiltmete
     lacking = f"not measured: {', '.join(absent)} ({len(absent)} of 14 probes)"
     first = f"vllm/slow: interrupted after {found:,} of {wanted:,} responses; {lacking}"
     assert about["problems"][0].startswith(first)
-    assert "nothing at all about: representational harms" in about["problems"][0]
+    assert "no results for: representational harms" in about["problems"][0]
     assert about["title"] == f"Gender bias in {14 - len(absent)} of 14 probes"
     assert printed.startswith(f"incomplete: {first}"), "before any number"
     shown = tiltmeter("show run")
@@ -307,7 +307,7 @@ def test_part_of_the_prompts_is_incomplete(tiltmeter: Tiltmeter, tmp_path: Path)
     assert first.startswith("incomplete: own responses: the files answer 25 of ")
     absent = [name for name in SUITE if not prompts["prompt_id"].str.starts_with(f"{name}/").any()]
     assert f"not measured: {', '.join(absent)} ({len(absent)} of 14 probes)" in first
-    assert "measured in part: " in first
+    assert "partly measured: " in first
     about = load(tmp_path / "run").about
     assert about["title"] == f"Gender bias in {14 - len(absent)} of 14 probes"
     assert about["problems"][0] in first

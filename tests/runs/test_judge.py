@@ -123,7 +123,7 @@ def test_after_an_interruption_only_the_journal_is_read(asker: Asker) -> None:
 
 
 def test_a_judge_where_none_is_asked() -> None:
-    with pytest.raises(InputError, match="genderbench/direct asks no judge"):
+    with pytest.raises(InputError, match="genderbench/direct does not use a judge"):
         Judging("sim/fair").open(resolve("genderbench/direct"))
     with pytest.raises(InputError, match="name it with --judge"):
         Judging(None, options={"temperature": "0"}).open(resolve("genderbench/direct"))

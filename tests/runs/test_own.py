@@ -103,7 +103,7 @@ def test_answers_that_are_no_text_are_refused(tmp_path: Path, value: object) -> 
     with pytest.raises(InputError, match=rf"a\.jsonl, line 2: 'answer' is {said}, not text"):
         analyse("a.jsonl")
     pl.DataFrame({"prompt_id": ids[:1], "answer": [value]}).write_parquet(tmp_path / "a.parquet")
-    with pytest.raises(InputError, match=r"a\.parquet: the column 'answer' holds"):
+    with pytest.raises(InputError, match=r"a\.parquet: the column 'answer' contains"):
         analyse("a.parquet")
 
 

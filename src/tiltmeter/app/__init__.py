@@ -1,4 +1,4 @@
-"""The explorer: runs, findings and responses in a browser. It needs the extra `app` (Streamlit)."""
+"""The explorer shows runs, findings and responses in a browser. It requires the extra `app` (Streamlit)."""
 
 from tiltmeter.app.server import serve
 

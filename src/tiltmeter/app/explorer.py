@@ -1,4 +1,4 @@
-"""What the explorer shows: the list of runs, and one of them. Streamlit runs this file: streamlit run explorer.py -- FOLDER JOURNAL."""
+"""Main page of the explorer: the list of runs, or one run. Streamlit executes it: `streamlit run explorer.py -- FOLDER JOURNAL`."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from tiltmeter.runs import Run, RunFolder
 
 ALL_RUNS = "All runs"
 _RUN = "run"
-"""Name of the choice in the session and in the page's address."""
+"""Key of the selected run in the session state and in the URL."""
 
 
 def explore(run: str, journal: str) -> None:
-    """One pass over the page, as Streamlit calls it after every click.
+    """Render the page; Streamlit calls this after every interaction.
 
     Parameters
     ----------
     run
-        The folder of the run to begin with; empty: the list.
+        Folder of the run to show first; an empty string shows the list of runs.
     journal
-        Where the answers of runs in progress are kept.
+        Path or URL of the response cache, for runs in progress.
     """
     st.set_page_config(page_title="Tiltmeter", layout="wide")
     also = Path(run) if run else None
@@ -43,7 +43,7 @@ def explore(run: str, journal: str) -> None:
         else:
             _show_run(chosen, journal, also)
     except InputError as error:
-        st.error("This cannot be shown:")
+        st.error("This run cannot be shown:")
         lines([str(error)])
 
 
@@ -67,15 +67,15 @@ def _choose_run(runs: list[KnownRun], also: Path | None) -> KnownRun | None:
 def _list_runs(runs: list[KnownRun]) -> None:
     st.header("Runs")
     if not runs:
-        st.caption("There is no run yet. `tiltmeter demo` makes three, with no model and no key.")
+        st.caption("There are no runs yet. `tiltmeter demo` creates three and needs no API key.")
         return
     methods = list(dict.fromkeys(run.method for run in runs if run.method))
     left, right = st.columns(2)
-    wanted = left.multiselect("Method", methods, format_func=one_line, placeholder="All", key="method")
+    chosen = left.multiselect("Method", methods, format_func=one_line, placeholder="All", key="method")
     states = right.multiselect("State", STATES, placeholder="All", key="state")
-    shown = [run for run in runs if (not wanted or run.method in wanted) and (not states or run.state in states)]
-    names = tuple(run.name for run in shown)
-    rows = [(run.name, run.method, run.study, ", ".join(run.models), run.state, run.written) for run in shown]
+    selected = [run for run in runs if (not chosen or run.method in chosen) and (not states or run.state in states)]
+    names = tuple(run.name for run in selected)
+    rows = [(run.name, run.method, run.study, ", ".join(run.models), run.state, run.written) for run in selected]
     schema = dict.fromkeys(("run", "method", "study", "models", "state", "written"), String)
     key = f"runs {names}"
     st.dataframe(
@@ -85,7 +85,7 @@ def _list_runs(runs: list[KnownRun]) -> None:
         selection_mode="single-row",
         key=key,
     )
-    st.caption("Choose a row to open a run.")
+    st.caption("Select a row to open a run.")
 
 
 def _open(key: str, names: tuple[str, ...]) -> None:
@@ -100,13 +100,13 @@ def _show_run(run: KnownRun, journal: str, also: Path | None) -> None:
     if run.state == "in progress":
         live(run, journal, also)
     if run.state == "damaged":
-        lines([f"{run.path} is damaged: its run.json or study.yaml is not what a run writes there; run the study again to recreate it"])
+        lines([f"{run.path} is damaged: its run.json or study.yaml is not valid; run the study again to recreate it"])
     if not run.finished:
         return
     if problems := data.problems(run.path):
-        with st.expander(f"What is missing from this run ({len(problems)})", expanded=run.state == "incomplete"):
+        with st.expander(f"Missing from this run ({len(problems)})", expanded=run.state == "incomplete"):
             lines(problems)
-    with st.expander("What was found", expanded=True):
+    with st.expander("Results", expanded=True):
         st.html(as_html(Run(RunFolder(run.path)).report_of()))
     stamp = data.stamp(run.path)
     finding = choose_finding(run.path, stamp)

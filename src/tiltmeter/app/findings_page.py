@@ -1,4 +1,4 @@
-"""The findings of a run: chosen by facets and text, and one of them opened."""
+"""The findings of a run, with filters, and the details of the selected finding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tiltmeter.app.plain_text import choose_row, lines, one_line
 from tiltmeter.study import MARKS, OUTCOMES
 
 _FACETS = {"part": "Part", "harm": "Harm", "group_shown": "Group", "mark": "Mark", "model": "Model"}
-"""Columns of the findings a reader chooses by."""
+"""Columns of the findings that can be filtered, with their labels."""
 _COLUMNS = (
     "part", "name", "group", "group_2", "concept", "context", "wording", "estimate", "low",
     "high", "mark", "model", "harm", "attempts", "p", "q",
@@ -23,7 +23,7 @@ _MARKS = (*MARKS, "ungraded")
 
 
 def choose_finding(path: Path, stamp: data.Stamp) -> dict[str, Any] | None:
-    """The filters and the table they leave; gives the finding whose row is chosen.
+    """Show the filters and the filtered findings, and return the selected finding.
 
     Raises
     ------
@@ -37,20 +37,20 @@ def choose_finding(path: Path, stamp: data.Stamp) -> dict[str, Any] | None:
         values = table[facet].drop_nulls().unique(maintain_order=True).to_list()
         chosen[facet] = column.multiselect(label, values, format_func=one_line, key=f"{path} {facet}", placeholder="All")
     text = st.text_input("Words in metric, group, concept, context or note", key=f"{path} words")
-    shown = data.narrowed(table, chosen, text)
-    st.caption(f"{shown.height:,} of {table.height:,} findings. Choose a row to open the responses behind it.")
-    if shown.is_empty():
+    filtered = data.narrowed(table, chosen, text)
+    st.caption(f"{filtered.height:,} of {table.height:,} findings. Select a row to see the responses behind it.")
+    if filtered.is_empty():
         return None
     row = choose_row(
-        shown.select(name for name in _COLUMNS if table[name].null_count() < table.height),
+        filtered.select(name for name in _COLUMNS if table[name].null_count() < table.height),
         key=f"{path} findings {stamp} {sorted(chosen.items())} {text}",
         columns={name: st.column_config.NumberColumn(format="%.4g") for name in _NUMBERS},
     )
-    return None if row is None else shown.row(row, named=True)
+    return None if row is None else filtered.row(row, named=True)
 
 
 def show_finding(finding: Mapping[str, Any]) -> None:
-    """One finding with all that belongs to its number."""
+    """Show one finding with its estimate, interval, counts and definition."""
     st.subheader("Finding")
     about = [finding[name] for name in ("group", "concept", "context", "wording") if finding[name] is not None]
     lines(
@@ -60,25 +60,27 @@ def show_finding(finding: Mapping[str, Any]) -> None:
         column.metric(label, value)
     counted = [(name, finding[name]) for name in ("attempts", "items", *OUTCOMES)]
     lines([", ".join(f"{name} {value:,}" for name, value in counted if value is not None), finding["note"]])
-    with st.expander("How it is defined and how sure it is"):
-        reach = f"mark by its interval: {finding['mark_best']} to {finding['mark_worst']}" if finding["mark_best"] is not None else None
+    with st.expander("Definition and uncertainty"):
+        reach = (
+            f"marks within the interval: {finding['mark_best']} to {finding['mark_worst']}" if finding["mark_best"] is not None else None
+        )
         lines([finding["definition"], _sentence("interval", finding["method"]), reach])
         tested = [f"{name} = {finding[name]:.3g}" for name in ("p", "q") if finding[name] is not None]
-        lines([", ".join(tested) or None, _sentence("rests on", finding["evidence"])])
+        lines([", ".join(tested) or None, _sentence("based on", finding["evidence"])])
 
 
 def _figures(finding: Mapping[str, Any]) -> list[tuple[str, str]]:
-    def shown(form: str, *names: str, lacking: str = "none") -> str:
+    def formatted(form: str, *names: str, missing: str = "none") -> str:
         values = [finding[name] for name in names]
-        return lacking if None in values else form.format(*values)
+        return missing if None in values else form.format(*values)
 
     return [
-        ("Estimate", shown("{:.3g}", "estimate", lacking="not computed")),
-        (shown("{:.0%} interval", "level", lacking="interval"), shown("{:.3g} to {:.3g}", "low", "high")),
-        ("Value without bias", shown("{:.4g}", "null_value")),
+        ("Estimate", formatted("{:.3g}", "estimate", missing="not computed")),
+        (formatted("{:.0%} interval", "level", missing="interval"), formatted("{:.3g} to {:.3g}", "low", "high")),
+        ("Value without bias", formatted("{:.4g}", "null_value")),
         ("Mark", finding["mark"] if finding["mark"] in _MARKS else "none"),
     ]
 
 
-def _sentence(name: str, said: str | None) -> str | None:
-    return None if said is None else f"{name}: {said}"
+def _sentence(name: str, text: str | None) -> str | None:
+    return None if text is None else f"{name}: {text}"

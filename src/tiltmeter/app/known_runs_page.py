@@ -1,4 +1,4 @@
-"""Which runs there are, finished or not."""
+"""Discovery of finished and unfinished runs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tiltmeter.yaml_files import yaml_of
 
 STATES = ("complete", "incomplete", "in progress", "damaged")
 _METHODS = {"genderbench": "probes"}
-"""Where the first part of a study's name is not that of its method."""
+"""Method names by the first part of a study's name, where the two differ."""
 
 
 class KnownRun(NamedTuple):
-    """A run folder as the list shows it."""
+    """One entry in the list of runs."""
 
     name: str
     path: Path
@@ -27,18 +27,18 @@ class KnownRun(NamedTuple):
     study: str
     models: tuple[str, ...]
     state: str
-    """One of STATES; in progress: being filled, or begun and stopped before its end."""
+    """One of STATES; "in progress" also includes runs that were stopped before their end."""
     written: str
-    """ISO time of its end; empty where it has none."""
+    """ISO time at which the run ended; empty if it has not ended."""
 
     @property
     def finished(self) -> bool:
-        """Whether it has findings to show."""
+        """Whether the run has findings to show."""
         return self.written != ""
 
 
 def known(also: Path | None = None) -> list[KnownRun]:
-    """Runs under the runs folder, and one elsewhere; the one written last first, before it those in progress."""
+    """Return the runs under the runs folder, and optionally one elsewhere; runs in progress first, then the most recent first."""
     root = runs_root()
     folders = {path.parent.name: path.parent for kind in ("run.json", "study.yaml") for path in root.glob(f"*/{kind}")}
     if also is not None and also.resolve() not in {path.resolve() for path in folders.values()}:
@@ -48,17 +48,17 @@ def known(also: Path | None = None) -> list[KnownRun]:
 
 
 def find_run(name: str) -> Path:
-    """The folder of a run, finished or not, by path or by its name under the runs folder.
+    """Return the folder of a finished or unfinished run, given its path or its name under the runs folder.
 
     Raises
     ------
     InputError
-        There is none.
+        There is no such run.
     """
     for path in (Path(name), runs_root() / name):
         if file_stamp(path / "run.json") or file_stamp(path / "study.yaml"):
             return path
-    return open_folder(name).whole()  # says which runs there are
+    return open_folder(name).whole()  # raises an error that lists the known runs
 
 
 def _read(name: str, path: Path) -> KnownRun:
@@ -89,7 +89,7 @@ def _document(path: Path, stamp: tuple[int, int] | None) -> tuple[str, tuple[str
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """The content of a run's study.yaml; raises InputError if it is not what a run writes there."""
+    """Read the study.yaml of a run; raises InputError if it is damaged."""
     import yaml
 
     place = path / "study.yaml"
@@ -103,7 +103,7 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def asked_models(document: dict[str, Any]) -> Sequence[dict[str, Any]]:
-    """The entries of the models under test that a study.yaml names."""
+    """Return the entries of the models under test in a study.yaml."""
     models = document.get("models")
     if not isinstance(models, list):
         return []

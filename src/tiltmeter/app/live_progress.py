@@ -1,4 +1,4 @@
-"""The live view of a run in progress: how far it is, looked at again every two seconds."""
+"""Live view of a run in progress, refreshed every two seconds."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from tiltmeter.engine import Journal
 
 COUNTED = 200_000
-"""Attempts of a model up to which every one is looked up in the journal; of more, evenly spaced ones stand for all."""
+"""Maximum number of attempts per model that are looked up in the journal; beyond it, a systematic sample is used."""
 _WRITTEN = {
-    "design": "the design is being made",
-    "responses": "the answers are being collected",
-    "measures": "the answers are being measured",
-    "findings": "the findings are being computed",
+    "design": "creating the design",
+    "responses": "collecting the responses",
+    "measures": "parsing the responses",
+    "findings": "computing the findings",
 }
 _PLANTED = " planted"
-"""A simulated model that has learnt how to lean on a design answers under a fingerprint of its own."""
+"""Suffix of the fingerprint of a simulated model with planted bias."""
 
 
 class ModelProgress(NamedTuple):
-    """How many of a model's answers are there."""
+    """Number of answers received and requested for one model."""
 
     name: str
     answered: int
@@ -46,43 +46,43 @@ class ModelProgress(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """A run in progress at one moment."""
+    """Snapshot of a run in progress."""
 
     step: str
     models: tuple[ModelProgress, ...]
     exact: bool
-    """Whether every answer was counted, not a sample of them."""
+    """True if all answers were counted, False if a sample was."""
     quiet: float
-    """Seconds since this watcher last saw a new answer (or since it began)."""
+    """Seconds since the last new answer, or since the watcher was created."""
     note: str | None
-    """Why answers cannot be counted."""
+    """Reason why answers cannot be counted."""
 
 
 class _Counted:
-    """The journal keys of one model that had no answer yet when last looked."""
+    """Journal keys of one model that are still without an answer."""
 
     def __init__(self, name: str, asked: int, keys: list[set[bytes]]) -> None:
         self.name, self.asked = name, asked
-        self._pending = keys  # one set for each fingerprint its answers may stand under
-        self._of = len(keys[0])
+        self._pending = keys  # one set for each possible fingerprint
+        self._total = len(keys[0])
 
     def look(self, journal: Journal) -> ModelProgress:
         for keys in self._pending:
             keys -= journal.held(list(keys))
-        answered = self._of - min(map(len, self._pending))
-        share = answered / self._of if self._of else 0.0
+        answered = self._total - min(map(len, self._pending))
+        share = answered / self._total if self._total else 0.0
         return ModelProgress(self.name, round(share * self.asked), self.asked)
 
 
 class Watcher:
-    """Looks at a run in progress again and again. What was once seen answered is not looked up again.
+    """Monitor of a run in progress. Answers that were found once are not looked up again.
 
     Parameters
     ----------
     path
-        The run folder; it holds a study.yaml.
+        The run folder, which contains a study.yaml.
     journal
-        Where its answers are kept: the path of an SQLite file, or a database URL.
+        Response cache: the path of an SQLite file, or a database URL.
     """
 
     def __init__(self, path: Path, journal: str) -> None:
@@ -97,10 +97,10 @@ class Watcher:
         self._not_before = 0.0
 
     def look(self) -> Progress:
-        """How far it is now.
+        """Return the current progress.
 
-        A big journal takes a while to ask: it is asked so seldom that asking takes a fifth of the time at most, and what was found
-        last is given in between.
+        Querying a large journal takes time, so queries are limited to a fifth of the elapsed time. In between, the last result is
+        returned.
         """
         if (begun := time.monotonic()) >= self._not_before:
             before = self._models
@@ -115,7 +115,7 @@ class Watcher:
         return Progress(self._step(), self._models, self._exact, time.monotonic() - self._news, self._note)
 
     def close(self) -> None:
-        """Let go of the journal."""
+        """Close the journal."""
         if self._journal is not None:
             self._journal.close()
             self._journal = None
@@ -123,11 +123,11 @@ class Watcher:
     def _step(self) -> str:
         path = self._folder.path
         if not (path / LOCK).exists():
-            return "stopped before its end; run the same command again to go on"
+            return "stopped before the end; run the same command again to resume"
         for table, words in reversed(_WRITTEN.items()):
             if any(path.glob(f".{table}.*")):
                 return words
-        return "the models are being asked" if is_file(self._folder.table_path("design")) else _WRITTEN["design"]
+        return "requesting responses" if is_file(self._folder.table_path("design")) else _WRITTEN["design"]
 
     def _count(self) -> tuple[ModelProgress, ...]:
         made = file_stamp(self._folder.table_path("design"))
@@ -145,9 +145,9 @@ class Watcher:
 
         with reading(self._folder.table_path("design")):
             asked = count_attempts(self._folder)
-            each = -(-asked // COUNTED) or 1
-            self._exact = each == 1
-            chosen = list(islice(requests(self._folder), 0, None, each))
+            step = -(-asked // COUNTED) or 1
+            self._exact = step == 1
+            chosen = list(islice(requests(self._folder), 0, None, step))
         counted = []
         for model in asked_models(read_document(self._folder.path)):
             makers = [Keys(fingerprint, _sampling(model)) for fingerprint in _fingerprints(model)]
@@ -163,12 +163,12 @@ def _fingerprints(model: Mapping[str, Any]) -> tuple[str, ...]:
 def _sampling(model: Mapping[str, Any]) -> Sampling:
     given = model.get("sampling")
     if not isinstance(given, dict) or not set(given) <= {field.name for field in dataclasses.fields(Sampling)}:
-        raise InputError(f"study.yaml does not say with what {model['name']} is asked, so its answers cannot be counted")
+        raise InputError(f"study.yaml has no valid sampling parameters for {model['name']}, so its answers cannot be counted")
     return Sampling(**{**given, "stop": tuple(given.get("stop") or ())})
 
 
 def _open(where: str) -> Journal:
-    """The journal; a reader neither makes one nor turns another file into one."""
+    """Open an existing journal, without creating or converting a file."""
     from tiltmeter.engine import open_journal
     from tiltmeter.engine.upkeep import opened_to_read
 
@@ -181,14 +181,14 @@ def _open(where: str) -> Journal:
 
 
 EVERY = 2.0
-"""Seconds between two looks."""
+"""Refresh interval in seconds."""
 QUIET = 30.0
-"""Seconds without a new answer that are worth a word."""
+"""Seconds without a new answer after which a message is shown."""
 
 
 @st.fragment(run_every=EVERY)
 def live(run: KnownRun, journal: str, also: Path | None) -> None:
-    """How far the run is; looks again by itself, and shows the whole page again once the run has become another."""
+    """Show the progress of a run and refresh it periodically; the whole page is reloaded when the state of the run changes."""
     now = next((one for one in known(also) if one.path == run.path), None)
     if now != run:
         _watcher(run.path, journal).close()
@@ -198,8 +198,8 @@ def live(run: KnownRun, journal: str, also: Path | None) -> None:
 
 
 def show(progress: Progress) -> None:
-    """What is known of a run in progress."""
-    st.caption(f"Now: {progress.step}.")
+    """Show a snapshot of a run in progress."""
+    st.caption(f"Status: {progress.step}.")
     for model in progress.models:
         lines([model.name])
         share = model.answered / model.asked if model.asked else 1.0
@@ -208,9 +208,7 @@ def show(progress: Progress) -> None:
     if progress.note is not None:
         lines([progress.note])
     elif progress.models and progress.quiet > QUIET:
-        st.caption(
-            f"No new answer for {progress.quiet:,.0f} s: failures are asked again at the end, or the run was stopped without notice."
-        )
+        st.caption(f"No new answer for {progress.quiet:,.0f} s. The run may be waiting to retry failures, or it may have been killed.")
 
 
 def _watcher(path: Path, journal: str) -> Watcher:

@@ -1,4 +1,4 @@
-"""Text from outside, shown as text: nothing here goes through Markdown or HTML."""
+"""Display of external text as plain text, never as Markdown or HTML."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from polars import DataFrame, Expr, String, col, when
 from tiltmeter.sanitising import printable, shortened
 
 CELL = 300
-"""Characters of a text a table's cell or a choice shows."""
+"""Maximum number of characters in a table cell or an option."""
 WHOLE = 20_000
-"""Characters of a text shown at once; a browser lays out more only slowly."""
+"""Maximum number of characters of a text shown at once, because browsers are slow with more."""
 
 
 def short(column: Expr) -> Expr:
-    """A text column cut to what a cell can show."""
+    """Truncate a text column to the length of a cell."""
     return when(column.str.len_chars() > CELL).then(column.str.head(CELL) + "…").otherwise(column)
 
 
 def one_line(text: str) -> str:
-    """A text on one line, cut to what a cell or a choice can show."""
+    """Return a text on one line, truncated to the length of a cell or an option."""
     return shortened(text, CELL + 1)
 
 
 def fitting(frame: DataFrame) -> DataFrame:
-    """A table with its texts cut to what cells can show."""
+    """Truncate the texts of a table to the length of a cell."""
     return frame.with_columns(short(col(String)))
 
 
 def choose_row(frame: DataFrame, *, key: str, columns: Mapping[str, Any]) -> int | None:
-    """Show a table of which a row can be chosen; gives the number of the row that is.
+    """Show a table with selectable rows and return the number of the selected row.
 
     Parameters
     ----------
     key
-        A choice is the number of a row: it holds for one table only, so another table needs another key.
+        Widget key. Each table needs its own, because a selection is a row number.
     columns
-        Streamlit's configuration of single columns.
+        Streamlit column configuration.
     """
     event = st.dataframe(
         fitting(frame),
@@ -54,18 +54,18 @@ def choose_row(frame: DataFrame, *, key: str, columns: Mapping[str, Any]) -> int
 
 
 def lines(texts: Sequence[str | None]) -> None:
-    """Each text on lines of its own; None is left out."""
+    """Show each text on separate lines; None is skipped."""
     for text in texts:
         if text is not None:
             st.text(printable(text[:WHOLE]))
 
 
 def block(text: str | None, *, key: str) -> None:
-    """A whole text, wrapped; of a very long one the beginning, and the rest as a file."""
+    """Show a text, wrapped; for a very long text, show the beginning and offer a download."""
     if text is None:
-        st.caption("There is no text.")
+        st.caption("No text.")
         return
     st.code(printable(text[:WHOLE]), language=None, wrap_lines=True)
     if len(text) > WHOLE:
         st.caption(f"The first {WHOLE:,} of {len(text):,} characters.")
-        st.download_button("The whole text as a file", text.encode(), file_name="text.txt", mime="text/plain", key=key, on_click="ignore")
+        st.download_button("Download the full text", text.encode(), file_name="text.txt", mime="text/plain", key=key, on_click="ignore")

@@ -1,4 +1,4 @@
-"""The responses behind a finding: a list of them, one of them whole, and its counterfactual pair."""
+"""The responses behind a finding: a list, the selected response, and its counterfactual pair."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tiltmeter.runs.folder import reading
 from tiltmeter.study import DESIGN, OUTCOMES
 
 _NOT_FACTORS = {*DESIGN, "prompt_key", "stratum", "source_tag", "branched_from", "baseline"} - {"wording"}
-"""Columns of a design that number or describe a prompt instead of saying what was varied in it."""
+"""Columns of a design that identify or describe a prompt and are not factors."""
 MOST = 200
-"""Counterparts of a prompt that are offered."""
-_HOW_PUT = {"wording", "template", "template_id", "role"}
-"""Factors that say how a question is put; what is put in it is what makes a counterfactual."""
+"""Maximum number of counterparts offered for a prompt."""
+_FORM_FACTORS = {"wording", "template", "template_id", "role"}
+"""Factors that change the form of a prompt rather than its content; a counterfactual pair differs in content."""
 
 
 class Detail(NamedTuple):
-    """Everything a run holds about one response."""
+    """All data of a run about one response."""
 
     system: str | None
     prompt: str | None
@@ -34,32 +34,32 @@ class Detail(NamedTuple):
     status: str
     error: str | None
     measured: dict[str, str]
-    """What was read from it, and the factors of its prompt, by column; nulls are left out."""
+    """Its measures and the factors of its prompt by column, without nulls."""
     attempt: str | None
-    """Its name in the method's own tables, where there are any."""
+    """Its identifier in the tables of the method, if there are any."""
 
 
 class Counterpart(NamedTuple):
-    """A prompt of the same item (or root) in which something else was put."""
+    """A prompt of the same item (or root) with different content."""
 
     prompt_id: str
     differs: tuple[tuple[str, str, str], ...]
-    """Factor, its value here, its value there."""
+    """Factors that differ, each with its values in this prompt and in the counterpart."""
     repetitions: int
 
     @property
     def distance(self) -> tuple[bool, int]:
-        """Whether it is put otherwise as well, and in how many factors it differs."""
-        return any(name in _HOW_PUT for name, _, _ in self.differs), len(self.differs)
+        """Whether the form differs as well, and the number of factors that differ."""
+        return any(name in _FORM_FACTORS for name, _, _ in self.differs), len(self.differs)
 
     @property
     def title(self) -> str:
-        """What differs, in a few words."""
-        return ", ".join(f"{name}: {here} → {there}" for name, here, there in self.differs) or "the same factors in other words"
+        """Short description of the differences."""
+        return ", ".join(f"{name}: {here} → {there}" for name, here, there in self.differs) or "same factors, different wording"
 
 
 def detail(path: Path, attempt: Attempt) -> Detail:
-    """One response with its prompt and measures.
+    """Return one response with its prompt and measures.
 
     Raises
     ------
@@ -69,19 +69,20 @@ def detail(path: Path, attempt: Attempt) -> Detail:
     folder = RunFolder(path)
     mine = [col(name) == value for name, value in attempt._asdict().items()]
     with reading(path):
-        said = folder.scan("responses").filter(mine).select("answer", "thinking", "status", "error").collect()
-        asked = folder.scan("design").filter(col.prompt_id == attempt.prompt_id).select("system", "prompt").collect()
-        read = folder.scan("measures").filter(mine).collect()
-    answer, prompt = one(said, f"the response to {attempt.prompt_id}"), one(asked, f"the prompt {attempt.prompt_id}")
-    measured = read.row(0, named=True) if read.height else {}
-    shown = {name: _said(value) for name, value in measured.items() if value is not None and name not in (*Attempt._fields, "attempt")}
-    ordered = {name: shown[name] for name in ("outcome", "label") if name in shown} | shown
+        responses = folder.scan("responses").filter(mine).select("answer", "thinking", "status", "error").collect()
+        prompts = folder.scan("design").filter(col.prompt_id == attempt.prompt_id).select("system", "prompt").collect()
+        measures = folder.scan("measures").filter(mine).collect()
+    answer, prompt = one(responses, f"the response to {attempt.prompt_id}"), one(prompts, f"the prompt {attempt.prompt_id}")
+    measured = measures.row(0, named=True) if measures.height else {}
+    texts = {name: _text(value) for name, value in measured.items() if value is not None and name not in (*Attempt._fields, "attempt")}
+    ordered = {name: texts[name] for name in ("outcome", "label") if name in texts} | texts
     return Detail(**prompt, **answer, measured=ordered, attempt=measured.get("attempt"))
 
 
 def counterparts(path: Path, prompt_id: str) -> list[Counterpart]:
-    """Prompts of the same root (or else of the same item) of the same part; first those put in the same words and role, and of
-    them those that differ in the fewest factors.
+    """Return the prompts of the same part and root (or item) as a prompt, ordered by similarity.
+
+    Prompts of the same form come first, and within them those that differ in the fewest factors.
 
     Raises
     ------
@@ -99,7 +100,7 @@ def counterparts(path: Path, prompt_id: str) -> list[Counterpart]:
     found = [
         Counterpart(
             row["prompt_id"],
-            tuple((name, _said(mine[name]), _said(row[name])) for name in factors if row[name] != mine[name]),
+            tuple((name, _text(mine[name]), _text(row[name])) for name in factors if row[name] != mine[name]),
             row["repetitions"],
         )
         for row in others.iter_rows(named=True)
@@ -108,7 +109,7 @@ def counterparts(path: Path, prompt_id: str) -> list[Counterpart]:
 
 
 def sentences(path: Path, attempt: str | None, finding: dict[str, Any]) -> list[str]:
-    """The sentences of a response that show the concept a finding is about; none where the method keeps no such table.
+    """Return the sentences of a response that show the concept of a finding; empty if the method stores no such sentences.
 
     Raises
     ------
@@ -125,25 +126,25 @@ def sentences(path: Path, attempt: str | None, finding: dict[str, Any]) -> list[
     return found["sentence"].to_list()
 
 
-def _said(value: object) -> str:
+def _text(value: object) -> str:
     match value:
         case None:
             return "none"
         case float():
             return f"{value:.6g}"
         case list():
-            return " | ".join(map(_said, value))
+            return " | ".join(map(_text, value))
         case _:
             return str(value)
 
 
 SIZE = 25
-"""Responses on a page."""
-_ALL, _MOST = "All it rests on", "Those that moved it most"
+"""Number of responses per page."""
+_ALL, _MOST = "All responses", "Most influential responses"
 
 
 def choose_response(path: Path, stamp: data.Stamp, finding: dict[str, Any]) -> Attempt | None:
-    """The responses behind a finding, a page at a time; gives the one whose row is chosen.
+    """Show the responses behind a finding, page by page, and return the selected one.
 
     Raises
     ------
@@ -151,7 +152,7 @@ def choose_response(path: Path, stamp: data.Stamp, finding: dict[str, Any]) -> A
         A table is missing or damaged.
     """
     st.subheader("Responses")
-    st.caption("What models wrote may offend. A number says what a model associates with a group, never what people are.")
+    st.caption("Model responses may be offensive. Results describe what a model associates with a group, not the people of that group.")
     name = f"{path} {stamp} {finding['number']}"
     moved = data.moved_most(path, stamp, finding)
     which = st.radio("Which", [_ALL, _MOST], horizontal=True, key=f"{name} which") if moved.height else _ALL
@@ -164,45 +165,46 @@ def choose_response(path: Path, stamp: data.Stamp, finding: dict[str, Any]) -> A
         table = data.attempts(path, stamp, finding["evidence"], finding["model"], tuple(outcomes), text)
         name += f" {sorted(outcomes)} {text}"
     if table.is_empty():
-        st.caption("No response fits.")
+        st.caption("No matching responses.")
         return None
     pages = -(-table.height // SIZE)
     number = int(st.number_input(f"Page of {pages:,}", 1, pages, key=f"{name} page")) if pages > 1 else 1
-    shown = data.with_texts(path, table.slice((number - 1) * SIZE, SIZE))
-    st.caption(f"{table.height:,} responses, from {(number - 1) * SIZE + 1:,} on. Choose a row to see it whole.")
+    rows = data.with_texts(path, table.slice((number - 1) * SIZE, SIZE))
+    first = (number - 1) * SIZE + 1
+    st.caption(f"{table.height:,} responses, showing {first:,} to {first + rows.height - 1:,}. Select a row to see the full response.")
     order = ["outcome", "label", *(["influence"] if which == _MOST else []), "answer", "prompt", "prompt_id", "repetition"]
     columns = dict.fromkeys(("answer", "prompt"), st.column_config.TextColumn(width="large"))
-    row = choose_row(shown.select(order), key=f"{name} {which} {number}", columns=columns)
-    return None if row is None else Attempt(*shown.select(Attempt._fields).row(row))
+    row = choose_row(rows.select(order), key=f"{name} {which} {number}", columns=columns)
+    return None if row is None else Attempt(*rows.select(Attempt._fields).row(row))
 
 
 def show_response(path: Path, attempt: Attempt, finding: dict[str, Any]) -> Detail:
-    """Prompt, response and measures beside each other.
+    """Show the prompt, the response and its measures side by side.
 
     Raises
     ------
     InputError
         A table is missing or damaged.
     """
-    shown = detail(path, attempt)
+    mine = detail(path, attempt)
     st.subheader("Response")
     lines([f"{attempt.prompt_id}, repetition {attempt.repetition}, {attempt.model}"])
-    asked, said, read = st.columns([2, 2, 1.4])
-    with asked:
-        _asked(shown, key=f"{path} {attempt}")
-    with said:
-        _show_text(shown, key=f"{path} {attempt}")
-        if found := sentences(path, shown.attempt, finding):
+    left, middle, right = st.columns([2, 2, 1.4])
+    with left:
+        _show_prompt(mine, key=f"{path} {attempt}")
+    with middle:
+        _show_answer(mine, key=f"{path} {attempt}")
+        if found := sentences(path, mine.attempt, finding):
             st.caption("Sentences that show the concept")
             lines(found)
-    with read:
-        st.caption("Measure")
-        _show_texts(shown.measured.items(), "column", "value")
-    return shown
+    with right:
+        st.caption("Measures")
+        _show_table(mine.measured.items(), "column", "value")
+    return mine
 
 
 def show_pair(path: Path, attempt: Attempt, mine: Detail) -> None:
-    """The response beside that to a prompt of the same item in which something else was put.
+    """Show the response next to the response to a counterpart of its prompt.
 
     Raises
     ------
@@ -212,48 +214,48 @@ def show_pair(path: Path, attempt: Attempt, mine: Detail) -> None:
     st.subheader("Counterfactual pair")
     found = counterparts(path, attempt.prompt_id)
     if not found:
-        st.caption("The design puts nothing else in the place of this prompt's item: it has no counterpart.")
+        st.caption("This prompt has no counterpart in the design.")
         return
     titles = [f"{i}. {one_line(other.title)}" for i, other in enumerate(found, 1)]
-    chosen = st.selectbox("Held against (what differs: here → there)", titles, key=f"{path} {attempt} other")
+    chosen = st.selectbox("Compare with (differences: here → there)", titles, key=f"{path} {attempt} other")
     other = found[titles.index(chosen)] if chosen in titles else found[0]
-    theirs = Attempt(attempt.model, other.prompt_id, min(attempt.repetition, other.repetitions - 1))
-    shown = detail(path, theirs)
-    for column, place, named, said in zip(st.columns(2), ("Here", "There"), (attempt, theirs), (mine, shown), strict=True):
+    counterpart = Attempt(attempt.model, other.prompt_id, min(attempt.repetition, other.repetitions - 1))
+    theirs = detail(path, counterpart)
+    for column, place, named, response in zip(st.columns(2), ("Here", "There"), (attempt, counterpart), (mine, theirs), strict=True):
         with column:
             st.caption(place)
             lines([f"{named.prompt_id}, repetition {named.repetition}"])
-            _asked(said, key=f"{path} pair {place} {named}")
-            _show_text(said, key=f"{path} pair {place} {named}")
-    _compared(other, mine, shown)
+            _show_prompt(response, key=f"{path} pair {place} {named}")
+            _show_answer(response, key=f"{path} pair {place} {named}")
+    _show_differences(other, mine, theirs)
 
 
-def _asked(shown: Detail, *, key: str) -> None:
-    if shown.system is not None:
+def _show_prompt(response: Detail, *, key: str) -> None:
+    if response.system is not None:
         st.caption("System message")
-        block(shown.system, key=f"{key} system")
+        block(response.system, key=f"{key} system")
     st.caption("Prompt")
-    block(shown.prompt, key=f"{key} prompt")
+    block(response.prompt, key=f"{key} prompt")
 
 
-def _show_text(shown: Detail, *, key: str) -> None:
+def _show_answer(response: Detail, *, key: str) -> None:
     st.caption("Response")
-    block(shown.answer, key=f"{key} answer")
-    if shown.thinking is not None:
-        with st.expander("What the model thought before"):
-            block(shown.thinking, key=f"{key} thinking")
-    if shown.status != "ok":
-        lines([f"{shown.status}: {shown.error}" if shown.error is not None else shown.status])
+    block(response.answer, key=f"{key} answer")
+    if response.thinking is not None:
+        with st.expander("Thinking before the answer"):
+            block(response.thinking, key=f"{key} thinking")
+    if response.status != "ok":
+        lines([f"{response.status}: {response.error}" if response.error is not None else response.status])
 
 
-def _compared(other: Counterpart, mine: Detail, theirs: Detail) -> None:
-    """Factors and measures in which the two differ, line by line."""
+def _show_differences(other: Counterpart, mine: Detail, theirs: Detail) -> None:
+    """Show outcome, label, and the factors and measures that differ between two responses."""
     names = list(dict.fromkeys([*(name for name, _, _ in other.differs), *mine.measured, *theirs.measured]))
     rows = [(name, mine.measured.get(name, "none"), theirs.measured.get(name, "none")) for name in names]
     differing = [row for row in rows if row[1] != row[2] or row[0] in ("outcome", "label")]
-    st.caption("Measures and factors that differ, and outcome and label")
-    _show_texts(differing, "", "here", "there")
+    st.caption("Outcome, label, and differences in measures and factors")
+    _show_table(differing, "", "here", "there")
 
 
-def _show_texts(rows: Iterable[tuple[str, ...]], *columns: str) -> None:
+def _show_table(rows: Iterable[tuple[str, ...]], *columns: str) -> None:
     st.dataframe(fitting(DataFrame([*rows], schema=dict.fromkeys(columns, String), orient="row")), hide_index=True)

@@ -1,4 +1,4 @@
-"""What the explorer reads from run folders: each question one lazy query, so that only the rows and columns shown are decoded."""
+"""Data access of the explorer. Each function runs one lazy query, so that only the required rows and columns are decoded."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tiltmeter.runs.opened_run import resting_on
 from tiltmeter.study import NAMED, metric_name
 
 ATTEMPT = ("model", "prompt_id", "repetition")
-"""Columns that name a response."""
+"""Columns that identify a response."""
 WHOLE_MODEL = "(model as a whole)"
 NO_MARK = "(no mark)"
 _SEARCHED = ("name", *(name for name in NAMED if name != "calibrated"), "study", "model", "harm", "note")
 _INDEX = {"model": String, "prompt_id": String, "repetition": pl.Int16, "outcome": String, "label": String}
 
 Stamp = tuple[tuple[str, int, int], ...]
-"""Name, time of change and size of each table: what was read once holds as long as it stays the same."""
+"""Name, modification time and size of each table; used as a cache key."""
 
 
 class Attempt(NamedTuple):
-    """The name of one response."""
+    """Identifier of one response."""
 
     model: str
     prompt_id: str
@@ -36,7 +36,7 @@ class Attempt(NamedTuple):
 
 
 def file_stamp(path: Path) -> tuple[int, int] | None:
-    """Time of change and size of a file; None where it cannot be looked at."""
+    """Return the modification time and size of a file, or None if it is inaccessible."""
     try:
         found = path.stat()
     except (OSError, ValueError):
@@ -45,14 +45,14 @@ def file_stamp(path: Path) -> tuple[int, int] | None:
 
 
 def stamp(path: Path) -> Stamp:
-    """What tells whether the tables of a run have changed since they were read; one that is replaced just now is left out."""
+    """Return a stamp that changes whenever the tables of a run change; files that are inaccessible at the moment are skipped."""
     files = sorted([*path.glob("*.parquet"), *path.glob("stages/*.parquet")])
     return tuple((str(file.relative_to(path)), *known) for file in files if (known := file_stamp(file)))
 
 
 @lru_cache(maxsize=8)
 def findings(path: Path, stamp: Stamp) -> DataFrame:
-    """The findings of a run, key metrics first, with `number` (row in the table), `name` and `searched` (what a text filter sees).
+    """Return the findings of a run, key metrics first, with `number` (row in the table), `name` and `searched` (text for filters).
 
     Raises
     ------
@@ -68,7 +68,7 @@ def findings(path: Path, stamp: Stamp) -> DataFrame:
 
 
 def narrowed(table: DataFrame, chosen: Mapping[str, Sequence[str]], text: str) -> DataFrame:
-    """Findings that have one of the chosen values in each facet (none chosen: all) and hold every word of `text`."""
+    """Filter findings by the chosen values of each facet (no values: all) and by the words of `text`, all of which must occur."""
     conditions = [col(facet).is_in(list(values)) for facet, values in chosen.items() if values]
     conditions += [col.searched.str.contains(word, literal=True) for word in text.lower().split()]
     return table.filter(*conditions)
@@ -76,54 +76,55 @@ def narrowed(table: DataFrame, chosen: Mapping[str, Sequence[str]], text: str) -
 
 @lru_cache(maxsize=16)
 def attempts(path: Path, stamp: Stamp, evidence: str | None, model: str, outcomes: tuple[str, ...], text: str) -> DataFrame:
-    """The attempts a finding rests on, in the order of the design.
+    """Return the attempts that a finding is based on, in the order of the design.
 
     Parameters
     ----------
     evidence
-        The finding's own condition; None: it names no responses.
+        SQL condition of the finding; None returns no attempts.
     outcomes
-        Only these; empty: all.
+        Outcomes to include; empty includes all.
     text
-        Only those whose prompt or answer holds this, capitals or not; empty: all.
+        Text that the prompt or the answer must contain, ignoring case; empty includes all.
 
     Returns
     -------
-    Columns of ATTEMPT with `outcome` and `label`.
+    DataFrame
+        The columns of ATTEMPT, with `outcome` and `label`.
 
     Raises
     ------
     InputError
-        A table is missing or damaged, or the condition is none.
+        A table is missing or damaged, or the condition is not valid.
     """
     if evidence is None:
         return DataFrame(schema=_INDEX)
     folder = RunFolder(path)
     with reading(path):
-        # The row is kept, because a condition on another table does not keep the order.
+        # Keep row numbers, because a condition on another table does not preserve the order.
         measures = folder.scan("measures").with_row_index("row")
         found = resting_on(folder, evidence, measures).filter(col.model == model).select("row", *_INDEX)
         if outcomes:
             found = found.filter(col.outcome.is_in(list(outcomes)))
         if text:
-            found = _holding(found, folder, model, text)
+            found = _containing(found, folder, model, text)
         return found.sort("row").select(*_INDEX).collect()
 
 
-def _holding(found: LazyFrame, folder: RunFolder, model: str, text: str) -> LazyFrame:
-    pattern = f"(?i){pl.escape_regex(text)}"  # some times quicker than lowering every text first
+def _containing(found: LazyFrame, folder: RunFolder, model: str, text: str) -> LazyFrame:
+    pattern = f"(?i){pl.escape_regex(text)}"  # several times faster than lower-casing every text
 
-    def holds(column: str) -> Expr:
+    def contains(column: str) -> Expr:
         return col(column).str.contains(pattern)
 
-    answered = folder.scan("responses").filter(col.model == model, holds("answer")).select(*ATTEMPT, said=lit(True))
-    asked = folder.scan("design").filter(holds("prompt")).select("prompt_id", put=lit(True))
-    marked = found.join(answered, on=ATTEMPT, how="left").join(asked, on="prompt_id", how="left")
-    return marked.filter(pl.coalesce("said", "put", lit(False)))
+    answers = folder.scan("responses").filter(col.model == model, contains("answer")).select(*ATTEMPT, in_answer=lit(True))
+    prompts = folder.scan("design").filter(contains("prompt")).select("prompt_id", in_prompt=lit(True))
+    marked = found.join(answers, on=ATTEMPT, how="left").join(prompts, on="prompt_id", how="left")
+    return marked.filter(pl.coalesce("in_answer", "in_prompt", lit(False)))
 
 
 def with_texts(path: Path, few: DataFrame) -> DataFrame:
-    """A few attempts with `prompt` and `answer`; only their own texts are decoded.
+    """Add `prompt` and `answer` to a few attempts, decoding only their texts.
 
     Raises
     ------
@@ -144,7 +145,7 @@ def with_texts(path: Path, few: DataFrame) -> DataFrame:
 
 
 def moved_most(path: Path, stamp: Stamp, finding: Mapping[str, Any]) -> DataFrame:
-    """The answers that moved a finding most, as the run kept them; columns as of `attempts` with `influence`.
+    """Return the stored examples of the most influential answers; the columns of `attempts`, with `influence`.
 
     Raises
     ------
@@ -165,12 +166,12 @@ def _examples(path: Path, stamp: Stamp) -> DataFrame:
 
 
 def problems(path: Path) -> list[str]:
-    """What is missing from a run, in sentences; raises InputError if its run.json is damaged."""
+    """Return the problems of a run as sentences; raises InputError if its run.json is damaged."""
     return [str(problem) for problem in RunFolder(path).read_json()["problems"]]
 
 
 def one(table: DataFrame, what: str) -> dict[str, Any]:
-    """The only row of a table; raises InputError naming `what` where there is none."""
+    """Return the only row of a table; raises InputError that names `what` if the table is empty."""
     if table.is_empty():
-        raise InputError(f"{what} is not in this run any more; choose it again")
+        raise InputError(f"{what} is no longer in this run; select it again")
     return table.row(0, named=True)

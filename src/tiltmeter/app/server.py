@@ -1,4 +1,4 @@
-"""Starts the explorer's server."""
+"""Server of the explorer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from tiltmeter.errors import InputError
 
 _WARMED = ("pandas", "pyarrow", "streamlit.elements.arrow", "tiltmeter.app.explorer")
-"""Imported before the first visitor comes, who would wait for them."""
+"""Modules imported at startup, so that the first page loads quickly."""
 
 
 def serve(run: str | None = None, *, host: str = "127.0.0.1", port: int = 8501, browser: bool = True, journal: str | None = None) -> None:
@@ -20,20 +20,20 @@ def serve(run: str | None = None, *, host: str = "127.0.0.1", port: int = 8501, 
     Parameters
     ----------
     run
-        The run to begin with, by path or by its name under the runs folder; None: the list of runs.
+        The run to show first, by path or by its name under the runs folder; None shows the list of runs.
     host
-        Address to listen at.
+        Address to listen on.
     port
-        Port to listen at.
+        Port to listen on.
     browser
         Whether to open a browser window.
     journal
-        Where the answers of runs in progress are kept (a path or a database URL); None: the default journal.
+        Response cache, for runs in progress (a path or a database URL); None uses the default journal.
 
     Raises
     ------
     InputError
-        Streamlit is not installed, there is no such run, or the address cannot be listened at.
+        Streamlit is not installed, the run does not exist, or the address is unavailable.
     """
     try:
         from streamlit.web import bootstrap
@@ -49,13 +49,13 @@ def serve(run: str | None = None, *, host: str = "127.0.0.1", port: int = 8501, 
     for module in _WARMED:
         importlib.import_module(module)
     if not _is_loopback(host):
-        print(f"tiltmeter: anybody who can reach {host} can read your runs; there is no password", file=sys.stderr)
-    print(f"explorer at http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl+C ends it)", flush=True)
+        print(f"tiltmeter: anyone who can reach {host} can read your runs; there is no password", file=sys.stderr)
+    print(f"explorer at http://{f'[{host}]' if ':' in host else host}:{port} (press Ctrl+C to stop)", flush=True)
     bootstrap.run(str(Path(__file__).with_name("explorer.py")), False, [folder, journal_of_runs(journal)], options)
 
 
 def _options(host: str, port: int, *, browser: bool) -> dict[str, object]:
-    """Streamlit's settings; those of a user's own config.toml do not undo them."""
+    """Return Streamlit options, which take precedence over the user's config.toml."""
     return {
         "server_address": host,
         "server_port": port,
@@ -66,11 +66,11 @@ def _options(host: str, port: int, *, browser: bool) -> dict[str, object]:
         "server_enableStaticServing": False,
         "server_enableCORS": True,
         "server_enableXsrfProtection": True,
-        # A page elsewhere whose name was made to point here must not read the runs of the person who opens it.
+        # Protect against DNS rebinding: other sites must not be able to read the runs.
         "server_allowedHosts": ["localhost", "127.0.0.1", "::1", host] if _is_loopback(host) else [],
         "browser_gatherUsageStats": False,
         "browser_serverAddress": host,
-        # Its CSV would hold cells that a spreadsheet takes for formulas; `tiltmeter export` neutralises them.
+        # Streamlit's CSV may contain cells that spreadsheets execute as formulas; `tiltmeter export` neutralises them.
         "client_disableDataExport": True,
         "client_showErrorDetails": "none",
         "client_showErrorLinks": False,
@@ -96,11 +96,11 @@ def _check(host: str, port: int) -> None:
     try:
         places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        raise InputError(f"--host {host!r} is not an address of this machine ({error}); leave it out to listen here only") from None
+        raise InputError(f"--host {host!r} is not an address of this machine ({error}); omit it to listen on localhost only") from None
     family, kind, protocol, _, place = places[0]
     with socket.socket(family, kind, protocol) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(place)
         except OSError as error:
-            raise InputError(f"cannot listen at {host}, port {port} ({error.strerror}); choose another --port or --host") from None
+            raise InputError(f"cannot listen on {host}, port {port} ({error.strerror}); choose another --port or --host") from None

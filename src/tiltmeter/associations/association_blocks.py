@@ -1,4 +1,4 @@
-"""What a report shows of associations: how many, of which groups and where, the strongest with their sentences, and what models share."""
+"""Report blocks for associations: counts by group and location, the strongest with example sentences, and overlap between models."""
 
 from __future__ import annotations
 
@@ -14,34 +14,37 @@ from tiltmeter.blocks import Block, Callout, Column, Details, Headline, Heatmap,
 from tiltmeter.study import OUTCOMES, ReportView, Schema, beside, conform
 
 TOP = 10
-"""Associations shown of each model, and in the details of each group."""
+"""Number of associations shown for each model, and in the details of each group."""
 FEW = 5
-"""Associations shown of each location and group, and of those that one of two models has alone."""
+"""Number of associations shown for each location and group, and among those specific to one of two models."""
 CARRIERS = 3
-"""Descriptors named beside an association."""
+"""Number of descriptors named for an association."""
 LONGEST, LONGEST_SENTENCE = 120, 300
-"""Characters shown of a concept and of a sentence."""
+"""Maximum number of characters shown of a concept and of a sentence."""
 _OWNER = {"model": String, "part": String}
 _NAME = ["group", "concept", "context"]
 _MEANING = (
     "An association is a concept that the model's stories mention more often for one group than for others. It describes the"
-    " model's stories, not people. A difference is a difference of two shares of character descriptions; a score is distinctiveness as"
-    " published; q is the false discovery rate among all associations at least as strong. Means are descriptive only."
-    " Descriptions that could not be extracted"
-    " count neither as containing a concept nor as lacking it."
+    " model's stories, not people. A difference is a difference of two shares of character descriptions; a score is the published"
+    " distinctiveness; q is the false discovery rate among all associations at least as strong. Means are descriptive only."
+    " Descriptions that could not be extracted are excluded: they count neither as containing a concept nor as lacking it."
+)
+_THESE_NAMES = (
+    "These results are about the names of this study: with fewer than 20 first names of a group, an association may belong to a name"
+    " rather than to the group."
 )
 _HOW = (
-    "All associations: tiltmeter show RUN --all. The stories behind one: tiltmeter show RUN --metric association --part PART"
-    " --model MODEL --group GROUP --concept CONCEPT, with --context LOCATION for that of one location."
+    "To list all associations: tiltmeter show RUN --all. To read the stories of one: tiltmeter show RUN --metric association --part PART"
+    " --model MODEL --group GROUP --concept CONCEPT. Add --context LOCATION for an association at one location."
 )
 _SHARED = (
     "Associations of two models or settings: shared, and specific to one. A missing association may also have been too weak to be"
-    " detected with this number of stories. Overlap is the number of shared associations divided by the number that either has."
+    " detected with this number of stories. Overlap is the number of shared associations divided by the number found in either."
 )
 
 
 def present(view: ReportView) -> list[Block]:
-    """What there is to show of all parts and models, and what models and settings share."""
+    """Return the blocks of all parts and models, followed by the associations that models and settings share."""
     single = _described(view.findings.filter(metric="association"), view)
     held = _described(_table(view, "definitional", DEFINITIONAL), view)
     lists = _table(view, "lists", {**_OWNER, "status": String, "problem": String})
@@ -58,7 +61,10 @@ def _table(view: ReportView, name: str, columns: Schema) -> DataFrame:
 
 
 def _described(findings: DataFrame, view: ReportView) -> DataFrame:
-    """Findings of single concepts with their row of `associations`, `said` (the concept) and `counts` in words; the strongest first."""
+    """Join findings of single concepts with their row of `associations`; add display columns such as `said` (the concept) and `counts`.
+
+    Rows are sorted by the lower end of the interval (by the estimate where there is none), the strongest first.
+    """
     counted = _table(view, "associations", {**_OWNER, **FOUND}).with_columns(group="identity", concept="label")
     counted = counted.select(*_OWNER, *_NAME, *(name for name in FOUND if name not in findings.columns)).unique([*_OWNER, *_NAME])
     rows = beside(findings, counted, *_OWNER, *_NAME)
@@ -66,10 +72,11 @@ def _described(findings: DataFrame, view: ReportView) -> DataFrame:
     rows = rows.with_columns(
         said=_shortened(col.concept, LONGEST),
         where=col.context.fill_null("all"),
+        whose=when(col.runner_up_low <= 0).then(pl.format("{} or {}", "group", "runner_up")).otherwise("group"),
         counts=pl.format("in {} of {} lists ({}%); others {} of {} ({}%)", *own),
         examples=col.examples.list.eval(_shortened(pl.element(), LONGEST_SENTENCE)),
     )
-    return rows.sort("estimate", *_NAME, descending=[True, False, False, False], nulls_last=True)
+    return rows.sort(pl.coalesce("low", "estimate"), *_NAME, descending=[True, False, False, False], nulls_last=True)
 
 
 def _percent(column: str) -> Expr:
@@ -86,13 +93,15 @@ def _shortened(text: Expr, longest: int) -> Expr:
 def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFrame) -> list[Block]:
     totals = findings.filter(col.group.is_null(), metric="associations")
     blocks: list[Block] = [Text(_total_in_words(row)) for row in totals.iter_rows(named=True)]
+    if "these names" in single["estimand"]:
+        blocks.append(Text(_THESE_NAMES))
     blocks += [Callout(f"{model}: {note}.") for model, note in totals.filter(col.estimate.is_null())["model", "note"].iter_rows()]
     counts = findings.filter(col.group.is_not_null() & col.concept.is_null())
     if totals["estimate"].count():
         blocks.append(_of_groups(counts.filter(col.context.is_null()), single))
     if single.height:
         over_all = col.context.is_null()
-        first = single.filter(over_all | ~over_all.any().over("model"))  # where that was not tested, locations speak for themselves
+        first = single.filter(over_all | ~over_all.any().over("model"))  # without tests over all locations, show those of each location
         strongest = first.group_by("model", maintain_order=True).head(TOP)
         columns = [*_names_of(strongest), *_numbers_of(strongest), _column(strongest, "counts", rank=1)]
         blocks.append(Table(f"The strongest of {single.height:,} associations", columns, lead=4))
@@ -105,10 +114,10 @@ def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFr
 
 
 def _total_in_words(row: Mapping[str, Any]) -> str:
-    """One model in a sentence or two."""
-    found = "no number of associations"
+    """Summarise one model in one or two sentences."""
+    found = "associations could not be counted"
     if row["estimate"] is not None:
-        by_chance = f"with the groups shuffled, {row['null_value']:.1f} on average (p = {row['p']:.2g})"
+        by_chance = f"{row['null_value']:.1f} on average with shuffled groups (p = {row['p']:.2g})"
         found = f"{row['estimate']:,.0f} associations reported; {by_chance}"
     ended = ", ".join(f"{row[name]:,} {name}" for name in OUTCOMES if row[name])
     return f"{row['model']}: {found}. Of {row['attempts']:,} stories: {ended}."
@@ -132,7 +141,7 @@ def _of_groups(counts: DataFrame, single: DataFrame) -> Table:
 
 
 def _by_location(cells: DataFrame, single: DataFrame) -> list[Block]:
-    """How many there are at each location, and the strongest of each."""
+    """Return the number of associations at each location, and the strongest of each."""
     made: list[Block] = []
     named = pl.format("{} ({})", "said", col.estimate.round(2))
     said = single.drop_nulls("context").group_by("model", "context", "group").agg(said=named.head(FEW).str.join(", "))
@@ -143,12 +152,12 @@ def _by_location(cells: DataFrame, single: DataFrame) -> list[Block]:
         title = f"{model}: associations by location and group"
         made.append(Heatmap(title, places, groups, list(numbers.select(groups).iter_rows()), kind="count"))
         columns = [Column("location", places, "name"), *(_column(words, group) for group in groups)]
-        made.append(Details(f"{model}: the strongest of each location", [Table("Up to five per location and group", columns)]))
+        made.append(Details(f"{model}: the strongest at each location", [Table("Up to five per location and group", columns)]))
     return made
 
 
 def _backing(model: str, first: DataFrame) -> Details:
-    """What the strongest of each group rest on, with their sentences."""
+    """Return the evidence for the strongest associations of each group, with example sentences."""
     one, number = pl.element().struct, col.descriptors.list.len()
     carrier = pl.format("{} ({}%)", one.field("descriptor"), (100 * one.field("count") / one.field("lists")).round(1))
     carriers = col.descriptors.list.head(CARRIERS).list.eval(carrier).list.join(", ")
@@ -156,10 +165,11 @@ def _backing(model: str, first: DataFrame) -> Details:
     words = {
         "counts": col.counts,
         "next group": pl.format("{} {}%", "runner_up", _percent("runner_up_rate")),
-        "in both halves": when("confirmed").then(lit("yes")).when(~col.confirmed).then(lit("no")),
-        "in each half": pl.format("{} and {}", col.effect_first.round(3), col.effect_second.round(3)),
-        "carried by": pl.concat_str(carriers, more),
-        "rests on alone": col.rests_on,
+        "SD between names": pl.format("{} points", _percent("name_spread")),
+        "confirmed in both halves": when("confirmed").then(lit("yes")).when(~col.confirmed).then(lit("no")),
+        "difference in each half": pl.format("{} and {}", col.effect_first.round(3), col.effect_second.round(3)),
+        "top descriptors": pl.concat_str(carriers, more),
+        "depends on": col.rests_on,
         "p, descriptors shuffled": col.permutation_p.round(3).cast(String),
     }
     backed = first.group_by("group", maintain_order=True).head(TOP).with_columns(**words)
@@ -169,29 +179,29 @@ def _backing(model: str, first: DataFrame) -> Details:
         blocks.append(Table(f"{group}: the strongest", [*_names_of(rows)[2:], *_numbers_of(rows), *known], lead=2))
         said = rows.explode("examples").drop_nulls("examples")
         sentences = [Response(None, text, label=concept) for concept, text in said.select("said", "examples").iter_rows()]
-        blocks.append(Responses(f"{group}: sentences of the model", sentences))
+        blocks.append(Responses(f"{group}: sentences from the model's stories", sentences))
     return Details(f"{model}: the strongest of each group, with sentences", blocks)
 
 
 def _held_back(held: DataFrame) -> Table:
-    """One row for each model, group and concept: that over all locations, else the strongest."""
+    """Return one row per model, group and concept: the association over all locations if there is one, else the strongest."""
     whole = held.sort(col.context.is_null(), descending=True, maintain_order=True)
     rows = whole.unique(["model", "group", "concept"], keep="first", maintain_order=True)
     columns = [*_names_of(rows), _numbers_of(rows)[-1], _column(rows, "counts"), _column(rows, "reason")]
     note = "These concepts belong to the group by definition; they are not counted as associations."
-    return Table("Held back as definitional", columns, lead=4, note=note)
+    return Table("Excluded as definitional", columns, lead=4, note=note)
 
 
 def _missing(findings: DataFrame, lists: DataFrame) -> list[Block]:
-    """How many lists could not be made, most often why, and whether their share differs between groups."""
+    """Report the number of missing lists, the most frequent reason, and whether their share differs between groups."""
     blocks: list[Block] = []
     for row in findings.filter(col.group.is_null() & (col.estimate > 0)).iter_rows(named=True):
         mine = lists.filter(model=row["model"])
         lost = mine.filter(status="missing")
         why = lost["problem"].str.replace(" name .*$", " name the person").drop_nulls().mode().sort().head(1)
-        often = "".join(f" (most often: {one})" for one in why)
-        text = f"{row['model']}: {lost.height:,} of {mine.height:,} lists could not be made{often}; "
-        text += f"{row['note'] or 'no difference between groups is shown'} ({row['method']}, p = {row['p']:.2g})."
+        often = "".join(f" (most frequent reason: {one})" for one in why)
+        text = f"{row['model']}: {lost.height:,} of {mine.height:,} character descriptions are missing{often}; "
+        text += f"{row['note'] or 'no difference between groups was shown'} ({row['method']}, p = {row['p']:.2g})."
         blocks.append(Callout(text) if row["note"] else Text(text))
     return blocks
 
@@ -202,6 +212,8 @@ def _column(rows: DataFrame, source: str, name: str | None = None, kind: Kind = 
 
 def _names_of(rows: DataFrame) -> list[Column]:
     named = {"model": "model", "group": "group", "said": "concept", "where": "where"}
+    if "whose" in rows.columns:
+        rows = rows.with_columns(group="whose")
     return [_column(rows, source, name, "name") for source, name in named.items() if source in rows.columns]
 
 
@@ -218,7 +230,7 @@ def _numbers_of(rows: DataFrame) -> list[Column]:
 
 
 def _shared(findings: DataFrame, single: DataFrame) -> list[Block]:
-    """Of models and settings about the same groups: how many associations both report, and the strongest that only one of them has."""
+    """Compare models and settings with the same groups: the number of shared associations, and the strongest that only one has."""
     about = findings.filter(col.concept.is_null()).group_by(list(_OWNER), maintain_order=True).agg(col.group.unique().sort())
     blocks: list[Block] = []
     for _, sets in about.filter(col.group.list.len() > 0).group_by("group", maintain_order=True):
@@ -241,7 +253,7 @@ def _family(owners: Sequence[tuple[str, str]], single: DataFrame) -> list[Block]
             only = [_only(labels[a], sets[a], labels[b], sets[b]) for a, b in ((i, j), (j, i))]
             pairs.append((labels[i], labels[j], len(names[i] & names[j]), only[0].height, only[1].height, overlap[i][j]))
             alone += [rows.head(FEW) for rows in only]
-    if not pairs:  # no two of them share a model or a part
+    if not pairs:  # no two share a model or a part
         return []
     kinds: dict[str, Kind] = {"first": "name", "second": "name"}
     kinds |= {"shared": "count", "only first": "count", "only second": "count", "overlap": "number"}
@@ -251,11 +263,13 @@ def _family(owners: Sequence[tuple[str, str]], single: DataFrame) -> list[Block]
         blocks.append(Heatmap("Overlap of associations", labels, labels, overlap))
     if (rows := pl.concat(alone)).height:
         columns = [*(_column(rows, name) for name in ("only in", "not in")), *_names_of(rows)[1:], *_numbers_of(rows)[:1]]
-        blocks.append(Details("Associations of one model or setting only", [Table("The strongest of one only", columns, lead=5)]))
+        blocks.append(
+            Details("Associations of one model or setting only", [Table("The strongest associations of one only", columns, lead=5)])
+        )
     return blocks
 
 
 def _only(label: str, mine: DataFrame, other: str, theirs: DataFrame) -> DataFrame:
-    """What the first has and the second has not."""
+    """Return the associations that the first has and the second lacks."""
     names = (lit(label).alias("only in"), lit(other).alias("not in"))
     return mine.join(theirs, on=_NAME, how="anti", nulls_equal=True, maintain_order="left").with_columns(names)

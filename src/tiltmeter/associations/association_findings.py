@@ -1,4 +1,4 @@
-"""From tested associations to findings: how many there are of which identity and where, and each of them; and two models compared."""
+"""Turn tested associations into findings: counts by identity and context, single associations, and contrasts between two models."""
 
 from __future__ import annotations
 
@@ -20,14 +20,19 @@ if TYPE_CHECKING:
     from tiltmeter.study import Part, RunView
 
 HARM = "stereotypical_reasoning"
+NAMES_LIKE_THESE, THESE_NAMES = "names like these", "these names"
+INTERVAL = (
+    "Newcombe, of the difference of two shares of lists, with the variance between first names and stories;"
+    " {}% of the intervals of all reported associations contain their true value (false coverage rate)"
+)
 EXAMPLES = 3
-"""Sentences kept of an association."""
+"""Number of example sentences kept for an association."""
 SHUFFLES = 999
-"""Times the identities are shuffled at most, to see how many associations chance alone gives: p can be as small as 0.001."""
+"""Maximum number of shuffles of the identities, to estimate the number of associations due to chance: the smallest possible p is 0.001."""
 DIFFERS = 0.05
-"""p below which the share of missing lists is said to differ between identities."""
+"""Significance level of the test whether the share of missing lists differs between identities."""
 FEW = 5
-"""Expected count below which the chi-squared approximation is not trusted."""
+"""Expected count below which the chi-squared approximation is not used."""
 _UNITS = {
     "associations": "count",
     "concepts": "count",
@@ -42,14 +47,14 @@ _PAIR = ["concept", "identity"]
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What the associations of one model and part were counted in.
+    """The data and settings behind the associations of one model and part.
 
     Parameters
     ----------
     mentions
-        With `concept`, `identity` and `context`.
+        MENTIONS with `concept`, `identity` and `context`.
     measures
-        One row per story, for how the attempts ended.
+        MEASURES: one row per story, with the outcome of the attempt.
     """
 
     lists: DataFrame
@@ -61,11 +66,18 @@ class Basis:
 
     @property
     def missing(self) -> str:
-        """How many lists could not be made, in words."""
-        return f"{self.lists.filter(status='missing').height:,} of {self.lists.height:,} lists could not be made"
+        """The number of missing lists, as a message."""
+        return f"{self.lists.filter(status='missing').height:,} of {self.lists.height:,} character descriptions are missing"
+
+    @property
+    def population(self) -> str:
+        """The population of the estimates: names like those of the study, or only these names."""
+        from tiltmeter.associations.significance import speaks_of_names
+
+        return NAMES_LIKE_THESE if speaks_of_names(self.lists) else THESE_NAMES
 
     def findings(self, rows: DataFrame) -> DataFrame:
-        """FINDINGS of rows with `metric`, `identity` and `context`; where a row has no `attempts` of its own, these are the stories."""
+        """Complete rows with `metric`, `identity` and `context` to FINDINGS; rows without `attempts` get the counts of all stories."""
         counts = self.measures.select(outcome_counts()).drop("items").row(0, named=True)
         known = {"identity": String, "context": String, "evidence": String, **dict.fromkeys(counts, Int64)}
         rows = conform(rows, known, further=True)
@@ -83,7 +95,7 @@ class Basis:
         return as_findings(rows, self.part, self.settings, self.options.rules)
 
     def _items(self) -> DataFrame:
-        """`items`, the resampling units with a list: of each identity and context, of each identity, and those answered of all."""
+        """Count the resampling units (`items`) with a list by identity and context and by identity, and the answered ones in total."""
         made = self.lists.filter(col.status != "missing").select("attempt", *_PLACE)
         within = made.join(self.measures.select("attempt", "item"), on="attempt").select(*_PLACE, "item")
         no_context = within.with_columns(context=lit(None, String))
@@ -93,14 +105,14 @@ class Basis:
 
 
 def findings_of(found: DataFrame, held_back: DataFrame, basis: Basis) -> DataFrame:
-    """FINDINGS of one model and part.
+    """Return the FINDINGS of one model and part.
 
     Parameters
     ----------
     found
-        FOUND.
+        A table FOUND.
     held_back
-        `concept` and `identity` of what is never reported, being so by definition.
+        `concept` and `identity` of pairs that are never reported because the concept belongs to the identity by definition.
     """
     reported = found.filter("reported")
     tables = (
@@ -114,31 +126,31 @@ def findings_of(found: DataFrame, held_back: DataFrame, basis: Basis) -> DataFra
 
 
 def definitional_of(held: DataFrame, exclusive: DataFrame, basis: Basis) -> DataFrame:
-    """DEFINITIONAL, the largest effect first.
+    """Return the table DEFINITIONAL, the strongest first.
 
     Parameters
     ----------
     held
-        FOUND that would be reported.
+        Rows of FOUND that would otherwise be reported.
     exclusive
-        EXCLUSIVE.
+        The table EXCLUSIVE.
     """
     who = col.by.replace({"terms": "the list of terms", "judge": "the judge", "user": "the table given"}).fill_null("the table given")
     why = when(col.reason.is_not_null()).then(pl.format(": {}", "reason")).otherwise(lit(""))
     reasons = exclusive.drop_nulls("identity").unique("concept", keep="first")
     reasons = reasons.select("concept", reason=pl.format("{} by definition, says {}{}", "identity", who, why))
-    rows = _strongest_first(beside(held, reasons, "concept"))
+    rows = _strongest_first(beside(held, reasons, "concept"), basis)
     made = basis.findings(_associations(rows, basis).with_columns(metric=lit("definitional")))
     return made.with_columns(evidence=lit(None, String), reason=rows["reason"])
 
 
 def identities_of(lists: DataFrame) -> DataFrame:
-    """IDENTITIES of the lists."""
+    """Return the table IDENTITIES of these lists."""
     return lists.group_by("identity").agg(lists=pl.len(), missing=(col.status == "missing").sum()).sort("identity")
 
 
 def nothing_to_compare(basis: Basis) -> DataFrame:
-    """FINDINGS where fewer than two identities have a list: no number, why, and how the attempts ended."""
+    """Return FINDINGS for fewer than two identities with a list: no estimate, the reason, and the outcomes of the attempts."""
     counts = identities_of(basis.lists)
     made = counts.filter(col.missing < col.lists)["identity"].to_list()
     whose = f"all lists of concepts are of {made[0]}" if made else "there is no list of concepts"
@@ -148,12 +160,13 @@ def nothing_to_compare(basis: Basis) -> DataFrame:
     return basis.findings(rows.with_columns(metric=lit("associations"), key=lit(True)))
 
 
-def _strongest_first(rows: DataFrame) -> DataFrame:
-    return rows.sort("effect", "concept", descending=[True, False])
+def _strongest_first(rows: DataFrame, basis: Basis) -> DataFrame:
+    """Sort by the lower end of the interval, or by the effect in the published definitions, in descending order."""
+    return rows.sort("effect" if basis.options.rules.published else "low", "concept", descending=[True, False])
 
 
 def _total(number: int, held_back: DataFrame, basis: Basis) -> DataFrame:
-    """All associations together, beside what shuffled identities give."""
+    """Return the total number of associations and its null distribution under shuffled identities."""
     from tiltmeter.associations.significance import shuffled_counts
 
     options = basis.options
@@ -168,10 +181,10 @@ def _total(number: int, held_back: DataFrame, basis: Basis) -> DataFrame:
         without=held_back,
         observed=number,
     )
-    # Of all shuffles, the observed one included; where they ended early, of those that were made.
+    # p counts the observed data as one of the shuffles, unless shuffling stopped early (Besag and Clifford 1991).
     reached, made = int((by_chance >= number).sum()), len(by_chance)
     among = {"list": "the lists", "descriptor": "whole descriptors"}[options.shuffle]
-    instead = "" if options.rules.published else ": the false-discovery rate among them is controlled instead"
+    instead = "" if options.rules.published else ": the false discovery rate is controlled instead"
     row = {
         "metric": "associations",
         "estimate": float(number),
@@ -185,7 +198,7 @@ def _total(number: int, held_back: DataFrame, basis: Basis) -> DataFrame:
 
 
 def _of_identities(reported: DataFrame, basis: Basis) -> DataFrame:
-    """How many associations each identity has, one of which the stories say nothing included, and their means, which infer nothing."""
+    """Return the number of associations of every identity, including those with none, and descriptive means."""
     mean = "score" if basis.options.rules.published else "effect"
     means = {f"mean_{mean}": col(mean).mean(), "mean_p": col.p.mean()}
     numbers = reported.group_by("identity").agg(associations=pl.len(), concepts=col.concept.n_unique(), **means)
@@ -196,13 +209,13 @@ def _of_identities(reported: DataFrame, basis: Basis) -> DataFrame:
 
 
 def _of_contexts(found: DataFrame) -> DataFrame:
-    """How many associations each identity has within each context."""
+    """Return the number of associations of each identity within each context."""
     cells = found.drop_nulls("context").group_by(_PLACE).agg(estimate=col.reported.sum()).sort(_PLACE)
     return cells.with_columns(metric=lit("associations"))
 
 
 def _missing(basis: Basis) -> DataFrame:
-    """The share of lists that could not be made: of all, with the test whether it differs between identities, and of each identity."""
+    """Return the share of missing lists, overall (with a test for differences between identities) and by identity."""
     from tiltmeter import stats
 
     counts = identities_of(basis.lists).select("identity", unreadable="missing", attempts="lists")
@@ -222,11 +235,14 @@ def _missing(basis: Basis) -> DataFrame:
 
 
 def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
-    """One row per association, the largest effect first."""
+    """Return one row per association, the strongest first."""
     published, part = basis.options.rules.published, basis.part.name
     place = {"concept": col.label, "identity": col.identity, "context": col.context}
     shown = sql_where(model=str(basis.measures["model"][0]), part=part, **place)
-    return _strongest_first(rows).select(
+    first = when(col.runner_up_low <= 0).then(
+        pl.format("{} may have the highest rate: the interval of the difference contains 0", "runner_up")
+    )
+    return _strongest_first(rows, basis).select(
         *("identity", "context", "p", "q"),
         *(lit(None, Float64).alias(end) if published else col(end) for end in ("low", "high")),
         metric=lit("association"),
@@ -235,7 +251,9 @@ def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
         null_value=lit(0.0),
         attempts="lists",
         answered="lists",
-        method=lit("no interval" if published else "Newcombe, of the difference of two shares of lists"),
+        estimand=lit(None if published else basis.population, String),
+        method=lit("no interval" if published else INTERVAL.format(f"{100 * basis.settings.level:g}")),
+        note=lit(None, String) if published else first,
         evidence=pl.format("{} AND attempt IN (SELECT attempt FROM shown WHERE {})", sql_where(part=part), shown),
     )
 
@@ -244,10 +262,10 @@ def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
 
 
 def labels_of(mentions: DataFrame, phrases: Series) -> DataFrame:
-    """`concept`, `identity`, `label`: the phrase with which most lists of the identity hold the concept.
+    """Return `concept`, `identity` and `label`, the phrase that expresses the concept in most lists of the identity.
 
-    Of phrases that are equally common it is the one that names the concept, if it is among them, else the first by alphabet. A name that
-    none of the study's `phrases` has is one that a user gave, and stays.
+    Ties are resolved in favour of the phrase that names the concept, then alphabetically. A concept name that is none of the study's
+    `phrases` was given by the user and is kept as the label.
     """
     from tiltmeter.associations.unifying import normal_form
 
@@ -260,13 +278,13 @@ def labels_of(mentions: DataFrame, phrases: Series) -> DataFrame:
 
 
 def labelled(rows: DataFrame, labels: DataFrame) -> DataFrame:
-    """The rows (`concept`, `identity`) with the `label` that each concept has for its identity, by default its own name."""
+    """Add the `label` of each concept for its identity to rows with `concept` and `identity`; the default is the concept itself."""
     made = beside(rows, labels, *_PAIR)
     return made.with_columns(label=pl.coalesce("label", "concept"))
 
 
 def with_examples(found: DataFrame, mentions: DataFrame) -> DataFrame:
-    """`examples` beside what is `reported`: the first sentences that show it."""
+    """Add the first sentences that contain the concept as `examples` to rows that are `reported`."""
     keys = [*_PAIR, "context"]
     reported = found.filter("reported").select(keys)
     said = mentions.drop_nulls("sentence").select(*keys, "sentence")
@@ -277,7 +295,7 @@ def with_examples(found: DataFrame, mentions: DataFrame) -> DataFrame:
 
 
 def with_permutation(found: DataFrame, basis: Basis) -> DataFrame:
-    """`permutation_p` beside what is `reported`: identities dealt to whole descriptors; null elsewhere, or where not asked for."""
+    """Add `permutation_p` (identities permuted over whole descriptors) to `reported` rows; null elsewhere or if not requested."""
     from tiltmeter.associations.significance import permutation_p
 
     concepts = found.filter("reported")["concept"].unique().sort().to_list()
@@ -291,21 +309,20 @@ def with_permutation(found: DataFrame, basis: Basis) -> DataFrame:
 
 # -- two models compared ----------------------------------------------------------------------------------------------
 
-RATE = "difference of shares of lists, Newcombe; p exact where an expected count is below 5, else chi-squared"
-LEANING = "difference of two differences of shares, Newcombe's intervals joined by squares"
+RATE = "difference of shares of lists, Newcombe; p exact if an expected count is below 5, else chi-squared"
+ASSOCIATION = "difference of two differences of shares, Newcombe intervals combined by the square-and-add method"
 _OWNER = ["attempt", "character"]
 
 
 def contrast_of(first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
-    """CONTRASTS: two rows for each concept and identity, over all locations; None where either side kept no lists.
+    """Return CONTRASTS with two rows per concept and identity, over all locations; None if either run has no lists.
 
-    `rate` is the share of the identity's lists that hold the concept, `association` that share minus the others': a model may mention a
-    concept more often of everybody, without attaching it to anybody.
+    `rate` is the share of the identity's lists that contain the concept. `association` is that share minus the share of all other
+    identities: a model may mention a concept more often for everyone without associating it with any identity.
 
-    Stories are new in each answer, so the sides are compared as independent groups of lists. Concepts in fewer lists of both sides and all
-    identities together than the study's minimum are left out: which side they are of does not decide on that, so that no difference is
-    chosen by its size. A phrase belongs to the concept it has in the first run; one that run does not know, to its own run's concept,
-    under the first run's name where there is one.
+    Every response is a new story, so the runs are compared as independent groups of lists. Concepts are left out if they occur in fewer
+    lists, pooled over both runs and all identities, than the study's minimum; pooling avoids selecting differences by their size. A phrase
+    has the concept of the first run; if it does not occur there, the concept of its own run, renamed as in the first run where possible.
     """
     sizes, held = [], []
     try:
@@ -327,7 +344,7 @@ def contrast_of(first: RunView, second: RunView, settings: Settings) -> DataFram
 
 
 def _renamed(own: DataFrame, leading: DataFrame) -> DataFrame:
-    """Phrase to concept by the leading vocabulary, which decides wherever it knows the phrase, or the phrase that names its concept."""
+    """Map phrases to concepts by the leading vocabulary where it contains the phrase, or the phrase that names its concept."""
     known = own.join(leading.rename({"concept": "direct"}), on="phrase", how="left")
     known = known.join(leading.select(concept="phrase", named="concept"), on="concept", how="left")
     return known.select("phrase", concept=pl.coalesce("direct", "named", "concept"))
@@ -348,8 +365,8 @@ def _tested(cells: DataFrame, level: float) -> DataFrame:
     if (k > 0).all() and (q > 0).all():
         before, after = stats.rate_difference(c, m, d, q, level), stats.rate_difference(a, n, b, k, level)
         estimates, lows, highs = (np.stack(pair, axis=-1) for pair in zip(before, after, strict=True))
-        leaning = stats.independent_difference(estimates, lows, highs, level)
-        made.append(_contrasts(cells, "association", {"estimate": after.estimate - before.estimate, **leaning._asdict()}, LEANING))
+        contrast = stats.independent_difference(estimates, lows, highs, level)
+        made.append(_contrasts(cells, "association", {"estimate": after.estimate - before.estimate, **contrast._asdict()}, ASSOCIATION))
     return pl.concat(made)
 
 

@@ -1,4 +1,4 @@
-"""The studies `associations`, `associations/gender`, ... Nothing heavy is imported before a study is made."""
+"""The studies `associations`, `associations/gender`, ...; heavy modules are imported only when a study is created."""
 
 from __future__ import annotations
 
@@ -15,46 +15,48 @@ if TYPE_CHECKING:
     from tiltmeter.study import Part, ReportView, Study
 
 SETTINGS = ("two", "single", "balanced", "negative", "open_box")
-"""Two characters (the base setting), one, both good and bad experiences, bad ones only, identities through hidden states only."""
+"""Two characters (the base setting), one character, good and bad experiences, bad ones only, identities given through hidden states."""
 
 PARAMS: Mapping[str, str] = {
-    "grid": "a YAML file of your own with identities, descriptors and locations",
-    "setting": f"one of {', '.join(SETTINGS)}, several with commas, or all",
-    "wording": "a named wording of the stories, or a YAML file of your own (also for the judge's prompts)",
-    "extraction": "judge or lexical [default: judge where one is given]",
-    "stages": "stages of the judge: extract, refine, decompose, polish (several with commas), or whole for all of them in one call",
-    "encoder": "sentence encoder that unifies concepts: all-MiniLM-L6-v2, a folder, a name on the hub, or none",
-    "threshold": "cosine similarity from which phrases are one concept [default: 0.63]",
-    "method": "how phrases are clustered: leader, components or average",
-    "minimum": "lists a concept must be in to be tested [default: 5]",
-    "shuffle": "what chance is: identities dealt again to each list, or to whole descriptors, which also tests each association reported"
-    " [list|descriptor; default: list]",
-    "terms": "a YAML file of your own with demographic terms",
+    "grid": "a YAML file with identities, descriptors and locations",
+    "setting": f"one or more of {', '.join(SETTINGS)}, separated by commas, or all",
+    "wording": "a built-in wording of the prompts, or a YAML file (also for the judge's prompts)",
+    "extraction": "judge or lexical [default: judge if --judge is given, else lexical]",
+    "stages": "stages of the judge: extract, refine, decompose, polish (separated by commas), or whole for all of them in one request",
+    "encoder": "sentence encoder for clustering phrases: all-MiniLM-L6-v2, a folder, a model on the Hugging Face Hub, or none",
+    "threshold": "minimum cosine similarity of phrases in one concept [default: 0.63]",
+    "method": "clustering method: leader, components or average [default: leader]",
+    "minimum": "minimum number of character descriptions with a concept for it to be tested [default: 5]",
+    "shuffle": "unit that is permuted when identities are shuffled: list, or descriptor, which also gives each reported association a permutation p"
+    " [default: list]",
+    "terms": "a YAML file with demographic terms and opposites",
 }
 
 
 class AssociationSuite:
-    """What the registry holds: what a listing shows, and the study itself when called."""
+    """Registry entry of the method: metadata for listings; call it to create a study."""
 
     title = "Associations discovered in free stories"
     source = "Discovering Bias Associations through Open-Ended LLM Generations (2025)"
-    description = "Which concepts does this model attach to which identities, without a list made beforehand?"
+    description = "Which concepts does this model associate with which identities, without a predefined list?"
     parts = ("gender", "race", "religions")
     reads = ("location", "name")
-    """Columns of texts of one's own that are of use, beside text and identity."""
+    """Optional columns of existing texts, in addition to text and identity."""
 
     def __call__(self, name: str | None = None, params: Mapping[str, str] | None = None) -> Study:
-        """The study of all categories of the grid, or of one (`associations/race`), with the paper's sampling.
+        """Create the study of all categories of the grid, or of one (`associations/race`), with the paper's sampling parameters.
 
         Parameters
         ----------
+        name
+            The category; None: all.
         params
-            `grid` and `setting` decide which parts there are: one for each category and setting.
+            `grid` and `setting` determine the parts: one for each category and setting.
 
         Raises
         ------
         InputError
-            There is no such category or setting, or the grid cannot be used.
+            The category or setting is unknown, or the grid is invalid.
         """
         from tiltmeter.associations.design import load_grid
         from tiltmeter.associations.story_parts import StoryGrid
@@ -69,23 +71,28 @@ class AssociationSuite:
         return _study("associations" if name is None else f"associations/{name}", parts)
 
     def present(self, view: ReportView) -> list[Block]:
-        """What a report shows of these studies."""
+        """Return the report blocks of these studies."""
         from tiltmeter.associations.association_blocks import present
 
         return present(view)
 
     def of_texts(self, rows: DataFrame, params: Mapping[str, str]) -> Study:
-        """The study of texts that others wrote or generated.
+        """Create the study of existing texts.
 
         Parameters
         ----------
         rows
-            One row per text: `text`, `identity`, and where they are known `location` and `name` (of the person it is about).
+            One row per text: `text`, `identity`, and optionally `location` and `name` (of the person the text is about).
+
+        Raises
+        ------
+        InputError
+            `params` contains a parameter of generated stories, `grid` or `setting`.
         """
         from tiltmeter.associations.story_parts import OwnTexts
 
-        if senseless := [key for key in ("grid", "setting") if key in params]:
-            raise InputError(f"-P {senseless[0]}= is about stories to be asked for; texts of your own have none: leave it out")
+        if unused := [key for key in ("grid", "setting") if key in params]:
+            raise InputError(f"-P {unused[0]}= applies to generated stories only, not to existing texts; leave it out")
         return _study("associations/texts", [OwnTexts(rows)])
 
 

@@ -1,4 +1,4 @@
-"""What each definition of associations decides, and what a user may choose with `-P key=value`: checked once, then passed on as objects."""
+"""The definitions of associations, and the validated options that a user sets with `-P key=value`."""
 
 from __future__ import annotations
 
@@ -13,31 +13,39 @@ from tiltmeter.study import Definition, Settings
 
 @dataclass(frozen=True, slots=True)
 class AssociationRules(Definition):
-    """The choices of one definition."""
+    """The rules of one definition of associations."""
 
     counterbalanced: bool
-    """Both orders of a pair are asked for equally often; otherwise the characters keep the order of the grid."""
+    """Whether both orders of a pair are prompted equally often; otherwise the characters keep the order of the grid."""
+    deals_names: bool
+    """Whether first names are assigned to identities at random if the grid lists names; otherwise its descriptors are used."""
     strict_guards: bool
-    """Numbers and the long lists of opposites keep phrases apart as well."""
+    """Whether different numbers and the long lists of opposites also keep phrases apart."""
     own_exclusive_only: bool
-    """A concept is dropped only where it is exclusive to the row's own identity, so that "observes Shabbat" stays for Muslim."""
+    """Whether a concept is excluded only for the identity it belongs to, so that "observes Shabbat" can be reported for Muslim."""
     score_over: Literal["lists", "mentions"] | None
-    """Divisor of the published score. None: concepts are credited to the highest rate, by one-sided tests in one family."""
+    """The denominator of the published score. None: a concept is credited to the identity with the highest rate, by one-sided tests."""
 
     @property
     def published(self) -> bool:
-        """Whether associations are the published ones: score above 0 and raw p < 0.05, within contexts only."""
+        """Whether the published criterion applies: score above 0 and unadjusted p < 0.05, within contexts only."""
         return self.score_over is not None
 
 
-DEFAULT = AssociationRules("default", 1, counterbalanced=True, strict_guards=True, own_exclusive_only=False, score_over=None)
-PAPER = AssociationRules("paper", 1, counterbalanced=False, strict_guards=False, own_exclusive_only=True, score_over="lists")
-BADF_CODE = AssociationRules("badf-code", 1, counterbalanced=False, strict_guards=False, own_exclusive_only=True, score_over="mentions")
+DEFAULT = AssociationRules(
+    "default", 2, counterbalanced=True, deals_names=True, strict_guards=True, own_exclusive_only=False, score_over=None
+)
+PAPER = AssociationRules(
+    "paper", 1, counterbalanced=False, deals_names=False, strict_guards=False, own_exclusive_only=True, score_over="lists"
+)
+BADF_CODE = AssociationRules(
+    "badf-code", 1, counterbalanced=False, deals_names=False, strict_guards=False, own_exclusive_only=True, score_over="mentions"
+)
 DEFINITIONS: Mapping[str, AssociationRules] = {one.name: one for one in (DEFAULT, PAPER, BADF_CODE)}
 
 
 def rules_of(definition: str) -> AssociationRules:
-    """The rules of a definition by name; raises InputError for an unknown one."""
+    """Return the rules of a definition by name; raise InputError for an unknown one."""
     check_known(definition, DEFINITIONS, f"unknown definition {definition!r} of associations")
     return DEFINITIONS[definition]
 
@@ -51,7 +59,7 @@ Value = TypeVar("Value", int, float)
 
 @dataclass(frozen=True, slots=True)
 class AssociationOptions:
-    """What a user may choose about extraction, unifying and testing; files are paths as the user wrote them."""
+    """User options for extraction, clustering and testing; files are paths as the user wrote them."""
 
     rules: AssociationRules
     judged: bool
@@ -66,16 +74,16 @@ class AssociationOptions:
 
 
 def options_of(settings: Settings) -> AssociationOptions:
-    """The options of a study, with defaults.
+    """Return the options of a study, with defaults.
 
     Raises
     ------
     InputError
-        A value is not of its kind or range, or contradicts another; the message names the key.
+        A value has the wrong type or range, or contradicts another; the message names the key.
     """
     given = settings.params
     if settings.file_for("lists") is not None and settings.file_for("mentions") is None:
-        raise InputError("--replace lists= goes with --replace mentions=: give both tables of the run, edited or not")
+        raise InputError("--replace lists= needs --replace mentions= as well: give both tables of the run, edited or not")
     encoder = given.get("encoder", "all-MiniLM-L6-v2")
     return AssociationOptions(
         rules=rules_of(settings.definition),
@@ -94,7 +102,7 @@ def options_of(settings: Settings) -> AssociationOptions:
 def _judged(settings: Settings) -> bool:
     chosen = _one_of("extraction", settings.params.get("extraction", "judge" if settings.judge else "lexical"), ("judge", "lexical"))
     if chosen == "judge" and settings.judge is None:
-        raise InputError("-P extraction=judge needs a model that extracts: give --judge PROVIDER/NAME, or -P extraction=lexical")
+        raise InputError("-P extraction=judge needs a judge: give --judge PROVIDER/NAME, or use -P extraction=lexical")
     return chosen == "judge"
 
 
@@ -105,7 +113,7 @@ def _stages(text: str) -> tuple[str, ...]:
     for one in found:
         _one_of("stages", one, (*STAGES, WHOLE))
     if found[0] != STAGES[0] or found != tuple(one for one in STAGES if one in found):
-        raise InputError(f"-P stages={text}: give extract and, in this order, any of {', '.join(STAGES[1:])}; or {WHOLE} alone")
+        raise InputError(f"-P stages={text}: give extract, optionally followed by {', '.join(STAGES[1:])} in this order; or {WHOLE} alone")
     return found
 
 
@@ -115,7 +123,7 @@ def _one_of(name: str, value: str, known: Sequence[str]) -> str:
 
 
 def _number(given: Mapping[str, str], name: str, default: Value, fits: Callable[[Value], bool], wanted: str) -> Value:
-    """The number given as `name`, of the type of its default."""
+    """Return the option `name` as a number of the type of its default."""
     try:
         value = type(default)(given.get(name, default))
     except ValueError:

@@ -12,10 +12,12 @@ from itertools import chain, combinations, product
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
+import numpy as np
 import polars as pl
-from polars import DataFrame, Expr, String, col, lit, when
+from polars import DataFrame, Expr, Series, String, col, lit, when
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
+from tiltmeter.arrays import Index, Objects
 from tiltmeter.associations.definitions import rules_of
 from tiltmeter.errors import InputError
 from tiltmeter.prompt_templates import Wording, check_templates, fill, wordings
@@ -23,6 +25,7 @@ from tiltmeter.records import Filled, Line, Record, read_record
 from tiltmeter.registry import check_known
 from tiltmeter.study import DESIGN, Settings, conform
 from tiltmeter.subsampling import first_samples, keep_limit
+from tiltmeter.yaml_files import packaged_yaml
 
 ALIGNED = "aligned"
 """The first descriptor of an identity meets the first of each other one, the second the second, ..."""
@@ -105,6 +108,34 @@ class NamedText(Record):
 _NamedTexts = Filled[list[Annotated[NamedText, BeforeValidator(_named_text, json_schema_input_type=str | NamedText)]]]
 
 
+@cache
+def _first_names() -> dict[str, list[str]]:
+    lists: dict[str, list[str]] = packaged_yaml(Path(__file__).with_name("names.yaml"))
+    return lists
+
+
+class DealtNames(Record):
+    """First names that an identity gets at random, and how a prompt calls a person of that name."""
+
+    names: Line | Filled[list[Line]]
+    """Names, or a list that comes with the package: "women" or "men"."""
+    text: Line = "{name}"
+
+    @property
+    def known(self) -> list[str]:
+        """The names."""
+        return _first_names()[self.names] if isinstance(self.names, str) else self.names
+
+    @model_validator(mode="after")
+    def _check_names(self) -> DealtNames:
+        if isinstance(self.names, str) and self.names not in _first_names():
+            raise ValueError(f"there is no list of names {self.names!r}; known: {', '.join(_first_names())}; or give the names themselves")
+        _check_unique("name", self.known)
+        if self.text.count("{name}") != 1:
+            raise ValueError(f"the text {self.text!r} must hold {{name}} once")
+        return self
+
+
 class Category(Record):
     """Identities that are compared with each other."""
 
@@ -114,6 +145,8 @@ class Category(Record):
     """Stories for each pair and location."""
     types: Filled[dict[Line, Filled[dict[Line, _NamedTexts]]]]
     """type -> identity -> descriptors."""
+    dealt: Filled[dict[Line, Filled[dict[Line, DealtNames]]]] | None = None
+    """type -> identity -> first names, for the default definition; None: it uses the descriptors of `types` as well."""
 
     @property
     def identities(self) -> tuple[str, ...]:
@@ -143,6 +176,10 @@ class Category(Record):
     def _check_types(self) -> Category:
         _check_unique("identity", self.identities)
         _check_unique("descriptor", (one.text for one in self.descriptors), "keep it under one identity, once")
+        if self.dealt is not None and {kind: set(one) for kind, one in self.dealt.items()} != {
+            kind: set(one) for kind, one in self.types.items()
+        }:
+            raise ValueError("dealt must have the same types and identities as types")
         for kind, members in self.types.items():
             if len(members) < 2:
                 raise ValueError(f"types.{kind} has one identity only ({next(iter(members))}); comparing needs at least two")
@@ -269,8 +306,13 @@ def make_design(grid: Grid, category: str, setting: str, settings: Settings, nam
     """
     found = grid.category(category)
     templates = _templates_of(grid, setting, settings.params.get("wording"))
-    cells = keep_limit(_cells_of(grid, found), settings.limit, settings.seed, name)
-    rows = _rows_of(cells.join(_orders_of(found), on=["pair", "type"]), settings.repeats or found.stories, setting, settings)
+    cells, stories = _cells_of(grid, found), settings.repeats or found.stories
+    kept = keep_limit(cells, settings.limit, settings.seed, name)
+    if _deals_names(found, settings):
+        dealt = _deal_names(cells, found, stories, settings.seed)  # to the whole design, so that a limited one asks for a part of it
+        rows = _dealt_rows(dealt.join(kept, on="item", how="semi", maintain_order="left"), setting)
+    else:
+        rows = _rows_of(kept.join(_orders_of(found), on=["pair", "type"]), stories, setting, settings)
     made = (
         pl.concat([rows.with_columns(wording=lit(wording), **_texts(setting, one)) for wording, one in templates.items()])
         .sort("item", "prompt_index", maintain_order=True)
@@ -325,6 +367,67 @@ def _rows_of(both: DataFrame, stories: int, setting: str, settings: Settings) ->
     if rules_of(settings.definition).counterbalanced:
         share = stories // 2 + when(col.turn == order).then(stories % 2).otherwise(0)
     return both.with_columns(prompt_index=order, repetitions=share).filter(col.repetitions > 0)
+
+
+def _deals_names(category: Category, settings: Settings) -> bool:
+    return rules_of(settings.definition).deals_names and category.dealt is not None
+
+
+def _dealt_people(category: Category) -> DataFrame:
+    """Every person that names can make: `type`, `identity`, `name`, `descriptor`."""
+    members = [(kind, identity, given) for kind, them in (category.dealt or {}).items() for identity, given in them.items()]
+    people = [(kind, identity, name, given.text.replace("{name}", name)) for kind, identity, given in members for name in given.known]
+    return DataFrame(people, schema=["type", "identity", "name", "descriptor"], orient="row")
+
+
+def _deal_names(cells: DataFrame, category: Category, stories: int, seed: int) -> DataFrame:
+    """Return one row per story: two characters of different names, the names of each identity dealt at random and equally often.
+
+    The columns are those of `cells`, with `story` (0, 1, ...) and the characters in the order of the grid.
+    """
+    pairs = [(pair.name, pair.first.type, pair.first.identity, pair.second.identity) for pair in category.pairs]
+    told = cells.join(DataFrame(pairs, schema=["pair", "type", "identity_1", "identity_2"], orient="row"), on=["pair", "type"])
+    told = told.sort("item").join(DataFrame({"story": range(stories)}), how="cross", maintain_order="left_right")
+    people, rng = _dealt_people(category), np.random.default_rng(seed)
+    names = np.empty((told.height, 2), dtype=object)
+    for (kind, identity), them in people.group_by("type", "identity", maintain_order=True):
+        rows, sides = np.nonzero(told.select((col("identity_1", "identity_2") == identity) & (col.type == kind)).to_numpy())
+        rounds = [rng.permutation(them["name"].to_numpy()) for _ in range(-(-len(rows) // them.height))]
+        names[rows, sides] = np.concatenate(rounds)[: len(rows)] if rounds else []
+    _part_namesakes(names, told.select(pl.struct("type", "identity_1").rank("dense")).to_series().to_numpy())
+    told = told.with_columns(Series(f"name_{side}", names[:, side - 1], dtype=String) for side in (1, 2))
+    for side in (1, 2):
+        keys = {f"{key}_{side}": key for key in ("identity", "name")}
+        found = people.rename({key: column for column, key in keys.items()} | {"descriptor": f"descriptor_{side}"})
+        told = told.join(found, on=["type", *keys], how="left", maintain_order="left")
+    return told.with_columns(pair=pl.format("{}-{}", "name_1", "name_2"))
+
+
+def _part_namesakes(names: Objects, stream: Index) -> None:
+    """Exchange first names (N, 2) within a stream (N,), so that the characters of no story share a name.
+
+    Raises
+    ------
+    InputError
+        There are too few names.
+    """
+    for row in np.flatnonzero(names[:, 0] == names[:, 1]):
+        others = np.flatnonzero((stream == stream[row]) & (names[:, 1] != names[row, 0]) & (names[:, 0] != names[row, 1]))
+        if not len(others):
+            raise InputError(f"the grid deals the name {names[row, 0]!r} to both characters of a story; give each identity more names")
+        other = others[np.searchsorted(others, row) % len(others)]
+        names[[row, other], 0] = names[[other, row], 0]
+
+
+def _dealt_rows(stories: DataFrame, setting: str) -> DataFrame:
+    """Return one row per prompt of a design with dealt names: the two characters in alternating order, or each in a prompt of its own."""
+    once = stories.with_columns(prompt_index="story", repetitions=lit(1), order=((col.story + col.turn) % 2).cast(pl.Int8))
+    first, second = _CHARACTERS[:3], _CHARACTERS[3:]
+    turned = once.with_columns(**dict(zip(first, second, strict=True)), **dict(zip(second, first, strict=True)))
+    if setting != "single":
+        return pl.concat([once.filter(order=0), turned.filter(order=1)])
+    nobody = dict.fromkeys((*second, "order"), lit(None))
+    return pl.concat(rows.with_columns(**nobody, item=2 * col.item + side) for side, rows in enumerate((once, turned)))
 
 
 # -- wording ----------------------------------------------------------------------------------------------------------
@@ -405,16 +508,13 @@ def check_design(design: DataFrame, grid: Grid, settings: Settings) -> None:
         raise InputError(f"{grid.place}: the design has no prompts")
     name, alone = design["category"][0], design["setting"][0] == "single"
     category, place = grid.category(name), f"{grid.place}: category {name}"
-    pairs = _orders_of(category)
-    if alone:
-        pairs = pairs.drop("order", *_CHARACTERS[3:])
     said = pl.concat_str(_CHARACTERS, separator=", ", ignore_nulls=True)
     order = "its characters ({}) are not those of the pair {} of the type {} in the order the row says"
     text, span = pl.coalesce("source_prompt", "prompt"), col.source_span
     spans = col.source_prompt.str.count_matches(span, literal=True)
     locations = _locations_of(grid)
     checks = [
-        (design.join(pairs, on=pairs.columns, how="anti", maintain_order="left"), pl.format(order, said, "pair", "type")),
+        (_wrong_characters(design, category, settings), pl.format(order, said, "pair", "type")),
         (
             design.join(locations, on=locations.columns, how="anti", maintain_order="left"),
             pl.format("{} is no location of {}", "location", "context"),
@@ -435,11 +535,32 @@ def check_design(design: DataFrame, grid: Grid, settings: Settings) -> None:
         raise InputError(f"{place}: the design has {cells:,} of {full:,} cells")
 
 
+def _wrong_characters(design: DataFrame, category: Category, settings: Settings) -> DataFrame:
+    """Return the rows whose characters are not those of their pair, in its order."""
+    alone = design["setting"][0] == "single"
+    if not _deals_names(category, settings):
+        pairs = _orders_of(category)
+        pairs = pairs.drop("order", *_CHARACTERS[3:]) if alone else pairs
+        return design.join(pairs, on=pairs.columns, how="anti", maintain_order="left")
+    people, wrong = _dealt_people(category), lit(False)
+    for side in (1,) if alone else (1, 2):
+        known = people.select("type", pl.exclude("type").name.suffix(f"_{side}")).with_columns(lit(True).alias(f"known_{side}"))
+        design = design.join(known, on=known.columns[:-1], how="left", maintain_order="left")
+        wrong |= col(f"known_{side}").is_null()
+    if not alone:
+        in_order = when(col.order == 0).then(pl.format("{}-{}", "name_1", "name_2")).otherwise(pl.format("{}-{}", "name_2", "name_1"))
+        wrong |= (col.identity_1 == col.identity_2) | (col.name_1 == col.name_2) | (col.pair != in_order)
+    return design.filter(wrong)
+
+
 def _unplanned_cells(design: DataFrame, planned: int, *, counterbalanced: bool) -> tuple[DataFrame, Expr]:
     """The cells without their planned number of stories in balanced orders, and the sentence that says so."""
     repetitions, order = col.repetitions, col.order
-    cells = design.group_by("item", "wording", "location", "pair", maintain_order=True).agg(
-        col.prompt_id.first(), stories=repetitions.sum(), turned=repetitions.filter(order == 1).sum(), alone=order.is_null().any()
+    cells = design.group_by("item", "wording", "location", maintain_order=True).agg(
+        col("prompt_id", "pair").first(),
+        stories=repetitions.sum(),
+        turned=repetitions.filter(order == 1).sum(),
+        alone=order.is_null().any(),
     )
     uneven = (2 * col.turned - planned).abs() > planned % 2 if counterbalanced else col.turned > 0
     orders = "in both orders equally often" if counterbalanced else "all in the order of the pair"

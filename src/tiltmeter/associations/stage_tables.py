@@ -106,6 +106,7 @@ ASSOCIATIONS: Schema = {
     "runner_up_effect": Float64,
     "runner_up_low": Float64,
     "runner_up_high": Float64,
+    "name_spread": Float64,  # standard deviation of the identity's rate between its first names; null where there are few names
     "log_odds": Float64,
     "z": Float64,
     "score": Float64,  # distinctiveness, by the definition asked for

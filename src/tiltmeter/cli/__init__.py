@@ -1,4 +1,4 @@
-"""The command `tiltmeter`: parses, calls, prints. No logic, and nothing heavy imported before a command needs it."""
+"""The `tiltmeter` command. It parses arguments, calls the Python API and prints; expensive imports happen only in commands that need them."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ __all__ = ["main"]
 EXIT_INTERRUPTED = 130
 _show_as_usual = warnings.showwarning
 EXIT_SOFTWARE = 70
-"""EX_SOFTWARE of sysexits.h: 1, which Python would end with, says that a gate failed."""
+"""EX_SOFTWARE of sysexits.h. Python's own exit status 1 means that a gate failed."""
 
 
 def main() -> None:
-    """Run the command line; ends the process with the exit status of the command.
+    """Run the command line and exit with the command's status.
 
-    0 done, 1 gate failed, 2 wrong usage or input, 3 run incomplete, 4 provider or authentication; 70 a defect of Tiltmeter itself,
-    with its traceback; 130 interrupted.
+    Exit statuses: 0 success, 1 gate failed, 2 invalid usage or input, 3 run incomplete, 4 provider or authentication error,
+    70 internal error (with its traceback), 130 interrupted.
     """
     try:
-        status = _carry_out()
+        status = _run_command()
         sys.stdout.flush()
     except TiltmeterError as error:
         _say(str(error))
         status = error.exit_code
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output left: nothing is wrong
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader closed the pipe, which is not an error
         status = EXIT_OK
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED
@@ -41,23 +41,23 @@ def main() -> None:
     sys.exit(status)
 
 
-def _carry_out() -> int:
-    """Call the command; its exit status."""
+def _run_command() -> int:
+    """Run the command and return its exit status."""
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a letter gets a "?" in its place
+        sys.stdout.reconfigure(errors="replace")  # print "?" for characters that the terminal cannot encode
     _check_text()
     import typer
 
     from tiltmeter.cli.application import app
     from tiltmeter.errors import Caveat, UnusablePlugin
 
-    warnings.simplefilter("ignore", Caveat)  # reports print what of them matters
+    warnings.simplefilter("ignore", Caveat)  # reports print the caveats
     warnings.simplefilter("always", UnusablePlugin)
     warnings.showwarning = _show_warning
     try:
         app()
     except SystemExit as stop:
-        if isinstance(stop.__context__, BrokenPipeError):  # Typer ends with 1 there, which would say that a gate failed
+        if isinstance(stop.__context__, BrokenPipeError):  # Typer exits with 1 here, which would mean that a gate failed
             raise stop.__context__ from None
         if isinstance(stop.__context__, typer.Abort):
             return EXIT_INTERRUPTED
@@ -68,7 +68,7 @@ def _carry_out() -> int:
 def _show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None
 ) -> None:
-    """Print a warning of ours as one line, others as Python does."""
+    """Print `UnusablePlugin` warnings on one line, and other warnings as Python does."""
     from tiltmeter.errors import UnusablePlugin
     from tiltmeter.sanitising import printable
 
@@ -79,7 +79,7 @@ def _show_warning(
 
 
 def _check_text() -> None:
-    """What is no UTF-8 can neither be written to a run's files nor compared with anything: refused before anything is done."""
+    """Reject arguments and variables that are not valid UTF-8, because they could not be written to the files of a run."""
     for place, text in (
         *((f"argument {i}", text) for i, text in enumerate(sys.argv[1:], 1)),
         *((f"environment variable {name}", text) for name, text in os.environ.items() if name.startswith("TILTMETER_")),
@@ -100,7 +100,7 @@ def _unexpected(error: Exception) -> int:
 
     for line in "".join(traceback.format_exception(error)).splitlines():
         print(printable(redacted(line)), file=sys.stderr)
-    _say("this is a defect of Tiltmeter, not of what you gave it; please report it with the lines above")
+    _say("internal error; this is a bug in Tiltmeter. Please report it with the lines above")
     return EXIT_SOFTWARE
 
 

@@ -1,4 +1,4 @@
-"""`python -m tiltmeter.cli`."""
+"""Entry point of `python -m tiltmeter.cli`."""
 
 from tiltmeter.cli import main
 

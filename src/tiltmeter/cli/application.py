@@ -1,4 +1,4 @@
-"""The commands."""
+"""The Typer application, with the commands `run` and `plan`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tiltmeter.errors import EXIT_INCOMPLETE
 
 app = typer.Typer(
     name="tiltmeter",
-    help="Measure social bias of language models: direction, size and statistical uncertainty.",
+    help="Measure social bias in language models: direction, size and statistical uncertainty.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -48,7 +48,7 @@ def tiltmeter(
         bool, typer.Option("--version", "-V", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
-    """Measure social bias of language models: direction, size and statistical uncertainty."""
+    """Measure social bias in language models: direction, size and statistical uncertainty."""
 
 
 @app.command()
@@ -139,8 +139,8 @@ def plan(
     """Estimate calls, tokens, cost, time and detectable bias before a run. Calls no model."""
     from tiltmeter.engine import Limits
 
-    shown_as_json = o.as_json(output)
-    made = tm.plan(
+    as_json = o.as_json(output)
+    planned = tm.plan(
         study,
         model=model or (),
         judge=judge,
@@ -154,10 +154,10 @@ def plan(
         limits=Limits(max_connections=max_connections, requests_per_minute=rpm),
     )
     if prompts is not None:
-        reports.write_table(made.design.drop("part"), prompts)
+        reports.write_table(planned.design.drop("part"), prompts)
         typer.echo(f"prompts written to {prompts}", err=True)
-    reports.print_plan(made.parts, made.metrics, made.not_run, made.costs, made.warnings, made.seconds, as_json=shown_as_json)
-    if made.not_run:
+    reports.print_plan(planned.parts, planned.metrics, planned.not_run, planned.costs, planned.warnings, planned.seconds, as_json=as_json)
+    if planned.not_run:
         raise typer.Exit(EXIT_INCOMPLETE)
 
 

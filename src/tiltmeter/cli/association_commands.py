@@ -1,4 +1,4 @@
-"""Commands about associations: validate a judge against labels, re-analyse a released result."""
+"""Association commands: validate a judge against human annotations, and re-analyse released results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def validate(
         ),
     ],
     concepts: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A run's table of concepts, for a sample that has gold clusters only.")
+        Path | None, typer.Option(metavar="FILE", help="Concepts table of a run, for samples that contain only gold clusters.")
     ] = None,
     output: o.Format = "table",
 ) -> None:
@@ -47,7 +47,7 @@ def validate(
         figures = [_figure(row) for row in one.figures.iter_rows(named=True)]
         reports.print_rows(figures, prose={"units": 12, "interval by": 20}, optional=("interval by",), lead=2)
         if not one.disagreements.is_empty():
-            typer.echo("Typed into the sheet, and not what its own rows give:\n")
+            typer.echo("Figures stated in the sheet that differ from those computed from its rows:\n")
             reports.print_rows([_rounded(row) for row in one.disagreements.iter_rows(named=True)], lead=2)
 
 
@@ -58,7 +58,7 @@ def _validated(sample: Path, one: Validation) -> dict[str, Any]:
 
 
 def _figure(row: dict[str, Any]) -> dict[str, Any]:
-    """A figure as a row of the table: counts without decimals, the interval in one cell."""
+    """Format a figure as a table row: counts without decimals, the interval in one cell."""
     from tiltmeter.associations.released import CONFIDENCE
 
     value, low, high = row["estimate"], row["low"], row["high"]
@@ -79,15 +79,15 @@ def _rounded(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def reanalyse(
-    released: Annotated[Path, typer.Argument(metavar="CSV", help="Associations as released with BADF.", show_default=False)],
-    counts: Annotated[Path, typer.Option(metavar="FILE", help="The counts recovered for them.", show_default=False)],
+    released: Annotated[Path, typer.Argument(metavar="CSV", help="Associations released with BADF.", show_default=False)],
+    counts: Annotated[Path, typer.Option(metavar="FILE", help="Counts reconstructed for these associations.", show_default=False)],
     setting: PartOfCounts = None,
     category: PartOfCounts = None,
     tests: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Number of tests in the study, if known [default: the maximum that the mentions allow]."),
     ] = None,
-    examples: Annotated[int, typer.Option(min=0, metavar="N", help="Number of retained and of rejected associations to show.")] = 5,
+    examples: Annotated[int, typer.Option(min=0, metavar="N", help="Number of retained and rejected associations to show.")] = 5,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -111,26 +111,29 @@ def reanalyse(
         return
     typer.echo(f"{released.name}: setting {found.setting}, category {found.category}\n{_family_words(found.families)}\n")
     reports.print_rows(_by_identity(found), prose={"meaning": 30})
-    for title, rows in (("Greatest effects of those kept together:", kept), ("Greatest released scores of those that are not:", dropped)):
+    for title, rows in (
+        ("Retained associations with the largest effects:", kept),
+        ("Rejected associations with the highest scores:", dropped),
+    ):
         if not rows.is_empty():
             typer.echo(f"{title}\n")
             reports.print_rows([_association(row) for row in rows.iter_rows(named=True)], prose={"highest": 16}, lead=3)
     if out is not None:
-        typer.echo(f"every row with its verdicts: {out}")
+        typer.echo(f"all rows with their verdicts written to {out}")
 
 
 def _family_words(families: Families) -> str:
-    bound = "" if families.bound is None else f", at most {families.bound:,} by the mentions"
+    bound = "" if families.bound is None else f" (the mentions allow at most {families.bound:,})"
     used = (
-        f"{families.used:,} as stated"
+        f"{families.used:,} tests, as stated"
         if families.stated
-        else f"{families.used:,}, the most there can be ({families.supported:,} with support)"
+        else f"{families.used:,} tests, the maximum possible ({families.supported:,} with support)"
     )
-    return f"{families.released:,} tests were released{bound}; the family of the false-discovery rate is {used}."
+    return f"{families.released:,} tests were released{bound}. The false discovery rate is controlled over {used}."
 
 
 def _by_identity(found: Reanalysis) -> list[dict[str, Any]]:
-    """One row per rule and fact, with the rows of all and of each identity that have it."""
+    """Return one row per rule and fact, with the number of associations that meet it, in total and by identity."""
     from tiltmeter.associations.released import FACTS, RULES
 
     cells: dict[str, dict[str, str]] = {name: {} for name in (*RULES, *FACTS)}

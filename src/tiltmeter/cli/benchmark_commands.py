@@ -1,4 +1,4 @@
-"""Commands about benchmarks: build one, inspect, check and convert its files."""
+"""Benchmark commands: build a benchmark, and inspect, check and subsample its files."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
     from tiltmeter.runs.stage_store import StageResult
 
-_SAID = {"made": "", "kept": "as before", "edited": "edited; used as it is"}
+_STATES = {"made": "", "kept": "unchanged", "edited": "edited by hand; kept"}
 
 
 def build(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="What the benchmark is about.", show_default=False)],
+    spec: Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="Specification of the benchmark.", show_default=False)],
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", callback=o.local_only, metavar="DIR", help="Folder of the benchmark and its stages.", show_default=False
+            "--out", "-o", callback=o.local_only, metavar="DIR", help="Output folder for the benchmark and its stages.", show_default=False
         ),
     ],
     judge: Annotated[
@@ -35,19 +35,19 @@ def build(
             "--judge",
             metavar="PROVIDER/NAME",
             envvar="TILTMETER_JUDGE",
-            help="Model that generates keywords, articles, questions and replacements, if the spec requests them.",
+            help="Model that generates keywords, articles, questions and replacements, if SPEC.yaml requests them.",
         ),
     ] = None,
     judge_base_url: o.JudgeBaseUrl = None,
     judge_options: o.JudgeOptions = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Fetch no pages.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not download pages.")] = False,
     max_connections: o.MaxConnections = 64,
     journal: o.Journal = None,
     display: o.Display = None,
     engine: o.EngineName = None,
     engine_options: o.EngineOptions = None,
 ) -> None:
-    """Build a benchmark about any subject. Run the same command again to resume, or after editing a stage's table."""
+    """Build a benchmark on any subject. Run the same command again to resume, or after editing the table of a stage."""
     from tiltmeter.engine import Limits
 
     built = tm.build(
@@ -62,7 +62,7 @@ def build(
         display=display,
         engine=engine,
         engine_options=o.key_values("-E", engine_options),
-        progress=_tell,
+        progress=_print_stage,
     )
     reports.print_problems(built.problems)
     typer.echo(f"\nbenchmark  {built.path}\nprompts    {built.benchmark.height:,} about {built.benchmark['concept'].n_unique():,} concepts")
@@ -70,13 +70,13 @@ def build(
         raise typer.Exit(EXIT_INCOMPLETE)
 
 
-def _tell(stage: StageResult) -> None:
-    typer.echo(f"{stage.name:<13}{stage.rows:>9,}  {_SAID[stage.state]}".rstrip(), err=True)
+def _print_stage(stage: StageResult) -> None:
+    typer.echo(f"{stage.name:<13}{stage.rows:>9,}  {_STATES[stage.state]}".rstrip(), err=True)
 
 
 benchmark_app = typer.Typer(help="Inspect, validate and subsample benchmarks.", no_args_is_help=True)
 _TEXTS = {"prompt": 40, "baseline": 30}
-"""Columns of prompts that may wrap, from these widths on."""
+"""Columns of prompts that may wrap, with their minimum widths."""
 Seed = Annotated[int, typer.Option(min=0, metavar="S", help="Random seed.")]
 File = Annotated[
     Path,
@@ -88,7 +88,7 @@ File = Annotated[
 
 @benchmark_app.command()
 def check(file: File, output: o.Format = "table") -> None:
-    """Check for imbalance, duplicates, leaked names, missing baselines and unknown licences. Exit status 2 if it cannot be run."""
+    """Check for imbalance, duplicates, leaked names, missing baselines and unknown licences. Exit status 2 if it is unusable."""
     import polars as pl
 
     from tiltmeter.benchmarks.files import check_benchmark, read_benchmark
@@ -149,7 +149,7 @@ def sample(
     seed: Seed = 123,
     output: o.Format = "table",
 ) -> None:
-    """Subsample a benchmark, balanced over concepts. Branches stay with their roots."""
+    """Draw a subsample of a benchmark, balanced over concepts. Branches stay with their roots."""
     from tiltmeter.benchmarks.files import read_benchmark, sample_benchmark
 
     as_json = o.as_json(output)
@@ -165,7 +165,7 @@ def sample(
 
 @benchmark_app.command()
 def schema() -> None:
-    """Print the JSON schema of a spec (as `tiltmeter schema benchmark`)."""
+    """Print the JSON schema of SPEC.yaml (like `tiltmeter schema benchmark`)."""
     from tiltmeter.benchmarks.builder import schema_json
 
     typer.echo(schema_json(), nl=False)

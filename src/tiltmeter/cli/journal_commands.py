@@ -1,4 +1,4 @@
-"""`tiltmeter journal stats|prune|export|import|check`."""
+"""Journal commands: `tiltmeter journal stats|prune|export|import|check`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ journal_app = typer.Typer(help="Manage the response cache: statistics, pruning, 
 
 @journal_app.command()
 def stats(journal: o.Journal = None, output: o.Format = "table") -> None:
-    """Show cached responses by model, and the runs that use the cache now."""
-    shown_as_json = o.as_json(output)
+    """Show cached responses by model, and the runs that are using the cache."""
+    as_json = o.as_json(output)
     found = upkeep.stats(journal_of_runs(journal))
-    if shown_as_json:
+    if as_json:
         reports.print_json(found)
     else:
         _print_stats(found)
@@ -31,18 +31,20 @@ def stats(journal: o.Journal = None, output: o.Format = "table") -> None:
 
 @journal_app.command()
 def prune(
-    failed: Annotated[bool, typer.Option("--failed", help="Only failures.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Delete only failures.")] = False,
     before: Annotated[
-        str | None, typer.Option("--before", metavar="DATE", help="Only responses recorded before this date, such as 2026-01-31 (UTC).")
+        str | None, typer.Option("--before", metavar="DATE", help="Delete only rows recorded before this date, such as 2026-01-31 (UTC).")
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", metavar="NAME", help="Only rows of this model: provider/name, or the fingerprint shown by stats."),
+        typer.Option(
+            "--model", "-m", metavar="NAME", help="Delete only rows of this model: provider/name, or the fingerprint shown by stats."
+        ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete; without it, only show what would be deleted.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete the rows; without this option, only show what would be deleted.")] = False,
     journal: o.Journal = None,
 ) -> None:
-    """Delete the rows that match all options (none: no rows) and the claims of ended runs, and reclaim disk space."""
+    """Delete the rows that match all given options (no options: no rows) and the claims of ended runs, and reclaim disk space."""
     moment = None if before is None else _moment(before)
     _print_pruned(upkeep.prune(journal_of_runs(journal), failed=failed, before=moment, model=model, apply=yes, say=_say))
 
@@ -67,33 +69,33 @@ def import_journal(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="FILE|JOURNAL", help="NAME.parquet or NAME.jsonl of an export, or another journal (file or URL).", show_default=False
+            metavar="FILE|JOURNAL", help="An exported NAME.parquet or NAME.jsonl, or another journal (file or URL).", show_default=False
         ),
     ],
     journal: o.Journal = None,
 ) -> None:
-    """Import rows from a file or another cache. Existing responses are kept; only failures are overwritten. Idempotent."""
+    """Import rows from a file or another cache. Existing responses are kept; only failures are overwritten."""
     done = upkeep.import_rows(source, journal_of_runs(journal))
     failures = f", {done.failed:+,} failures" if done.failed else ""
-    typer.echo(f"{done.rows:,} rows read: {done.answers:+,} answers{failures} in the journal")
+    typer.echo(f"{done.rows:,} rows read; the journal changed by {done.answers:+,} answers{failures}")
 
 
 @journal_app.command()
 def check(
-    repair: Annotated[bool, typer.Option("--repair", help="Recover all readable rows; the damaged file is preserved.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Recover all readable rows, and keep the damaged file.")] = False,
     journal: o.Journal = None,
     output: o.Format = "table",
 ) -> None:
-    """Check the cache's integrity. Exit status 3 if it can be repaired or was recovered in part, 2 if it cannot be read."""
-    shown_as_json = o.as_json(output)
+    """Check the cache's integrity. Exit status 3 if it needs a repair or was partly recovered, 2 if it is unreadable."""
+    as_json = o.as_json(output)
     if repair:
         repaired = upkeep.repair(journal_of_runs(journal), say=_say)
-        reports.print_json(repaired._asdict() | {"lost": repaired.lost}) if shown_as_json else _say(*_repaired_lines(repaired), err=False)
+        reports.print_json(repaired._asdict() | {"lost": repaired.lost}) if as_json else _say(*_repaired_lines(repaired), err=False)
         if repaired.lost:
             raise typer.Exit(EXIT_INCOMPLETE)
         return
     found = upkeep.check(journal_of_runs(journal))
-    reports.print_json(found) if shown_as_json else _say(*_health_lines(found), err=False)
+    reports.print_json(found) if as_json else _say(*_health_lines(found), err=False)
     if not found.sound:
         raise typer.Exit(EXIT_INPUT if found.state == "unusable" else EXIT_INCOMPLETE)
 
@@ -102,17 +104,15 @@ def _moment(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise InputError(f"--before {text!r} is no date; write it as 2026-01-31, or 2026-01-31T18:00+01:00") from None
+        raise InputError(f"--before {text!r} is not a date; write it as 2026-01-31 or 2026-01-31T18:00+01:00") from None
 
 
 def _say(*lines: str, err: bool = True) -> None:
-
     for line in lines:
         typer.echo(printable(line, one_line=True), err=err)
 
 
 def _print_stats(found: upkeep.Stats) -> None:
-
     head = f"{found.journal}: {found.answers:,} answers, {found.failed:,} failed, {reports.size(found.size)} on disk, schema {found.schema}"
     _say(head, *([""] if found.models else []), err=False)
     rows = [
@@ -137,15 +137,15 @@ def _print_stats(found: upkeep.Stats) -> None:
 
 
 def _print_pruned(pruned: upkeep.Pruned) -> None:
-
-    tokens = f" ({pruned.input_tokens:,} input and {pruned.output_tokens:,} output tokens were paid for them)"
+    tokens = f" (which cost {pruned.input_tokens:,} input and {pruned.output_tokens:,} output tokens)"
     what = (
-        f"{pruned.answers:,} answers{tokens if pruned.answers else ''}, {pruned.failed:,} failures, {pruned.claims:,} claims of dead runs"
+        f"{pruned.answers:,} answers{tokens if pruned.answers else ''}, {pruned.failed:,} failures, {pruned.claims:,} claims of ended runs"
     )
     if pruned.size_after is None:
-        typer.echo(f"would remove {what}; nothing was removed: add --yes to do it")
+        typer.echo(f"would remove {what}; nothing was removed. Add --yes to remove them")
         return
-    typer.echo(f"removed {what}; the journal takes {reports.size(pruned.size_after)} on disk, before {reports.size(pruned.size_before)}")
+    before, after = reports.size(pruned.size_before), reports.size(pruned.size_after)
+    typer.echo(f"removed {what}; the journal now takes {after} on disk (before: {before})")
     if pruned.note:
         _say(pruned.note)
 
@@ -153,30 +153,30 @@ def _print_pruned(pruned: upkeep.Pruned) -> None:
 def _health_lines(found: upkeep.Health) -> list[str]:
     rows = "" if found.rows is None else f", {found.rows:,} rows"
     if found.readable is not None:
-        rows = f", {found.readable:,} rows can be read of {found.rows:,}"
+        rows = f", {found.readable:,} of {found.rows:,} rows are readable"
     lines = [f"{found.journal}: {found.state}{rows}"]
     lines += [f"  {one.what}: {one.number:,}{f' ({one.example})' if one.example else ''}" for one in found.problems]
     lines += [f"  {note}" for note in found.notes]
     if found.state == "unusable":
-        return ["; ".join(line.strip() for line in [*lines, "restore a copy, or choose another --journal"])]
-    return lines if found.sound else [*lines, "  tiltmeter journal check --repair repairs it"]
+        return ["; ".join(line.strip() for line in [*lines, "restore a backup, or choose another --journal"])]
+    return lines if found.sound else [*lines, "  to repair it, run tiltmeter journal check --repair"]
 
 
 def _repaired_lines(repaired: upkeep.Repaired) -> list[str]:
-    lines = [f"{repaired.journal}: was {repaired.was}; it holds {repaired.rows:,} rows"]
+    lines = [f"{repaired.journal}: was {repaired.was}; now contains {repaired.rows:,} rows"]
     if repaired.claimed is not None:
         lines.append(
-            f"  {repaired.rows:,} rows were saved of the {repaired.claimed:,} that the file should have had (more than it had, if pruned)"
+            f"  recovered {repaired.rows:,} of the {repaired.claimed:,} rows expected in the file (fewer rows existed if it was pruned)"
         )
     if repaired.removed:
-        lines.append(f"  {repaired.removed:,} rows that no run can use were removed")
+        lines.append(f"  removed {repaired.removed:,} rows that no run can use")
     if repaired.aside is not None:
-        lines.append(f"  what was damaged is kept as {repaired.aside}")
+        lines.append(f"  the damaged file is kept as {repaired.aside}")
     return lines
 
 
 def _date(seconds: float) -> str:
     try:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
-    except (ValueError, OverflowError, OSError):  # a row that was not written by us
+    except (ValueError, OverflowError, OSError):  # a row that Tiltmeter did not write
         return "?"

@@ -1,4 +1,4 @@
-"""Commands that list: models, studies, features, runs, and the outside data."""
+"""Listing commands: studies, probes, models, features, statistics, runs and external data."""
 
 from __future__ import annotations
 
@@ -14,18 +14,16 @@ from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT
 from tiltmeter.registry import check_known
 
 FIRST = {"probes": ("study", "title", "harm", "asks")}
-"""Columns of a table where not all fields fit; JSON has them all."""
-
+"""Columns shown in tables where not all fields fit; JSON output has all fields."""
 PROSE = {"title": 16, "asks": 25, "about": 30, "models": 25}
-"""Columns that may wrap, from these widths on."""
+"""Columns that may wrap, with their minimum widths."""
 OPTIONAL = ("from", "harm")
-"""Columns that are left out where a table is too wide."""
+"""Columns that are omitted if a table is too wide."""
 
 KINDS = ("studies", "probes", "models", "datasets", "runs", "features", "statistics")
 
 
 def _runs() -> list[dict[str, Any]]:
-
     return runs.known_runs()
 
 
@@ -69,7 +67,6 @@ def list_things(
     output: Format = "table",
 ) -> None:
     """List studies, probes, model providers, datasets, runs, features or statistics."""
-
     check_known(kind, KINDS, f"cannot list {kind!r}")
     if kind == "datasets":
         list_data(output)
@@ -87,7 +84,7 @@ SCHEMAS = {
     "benchmark": ("tiltmeter.benchmarks.builder.spec", "Spec"),
     "probe": ("tiltmeter.probes.table_probe", "ProbeRow"),
 }
-"""Models of the files a user may write; a probe's table has one such row per prompt."""
+"""Pydantic models of user-written files; for a probe, the model describes one row of its table."""
 
 
 def schema(
@@ -96,7 +93,7 @@ def schema(
     """Print the JSON schema of a file format, for editors."""
     from importlib import import_module
 
-    check_known(kind, SCHEMAS, f"there is no schema of {kind!r}")
+    check_known(kind, SCHEMAS, f"there is no schema for {kind!r}")
     module, name = SCHEMAS[kind]
     document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **getattr(import_module(module), name).model_json_schema()}
     typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
@@ -109,8 +106,7 @@ Names = Annotated[
 
 
 def print_copies(copies: Sequence[datasets.Copy], output: str = "table") -> None:
-    """Files with their licence and place; in the table the path is there only where something is wrong with the file."""
-
+    """Print files with their licence and location; the table shows a path only for files with a problem."""
     if as_json(output):
         reports.print_json(copies)
         return
@@ -133,15 +129,13 @@ def print_copies(copies: Sequence[datasets.Copy], output: str = "table") -> None
 
 @data_app.command("list")
 def list_data(output: Format = "table") -> None:
-    """List all files with licence and location."""
-
+    """List all external files with licence and location."""
     print_copies(datasets.status(datasets.Library.default()), output)
 
 
 @data_app.command()
 def fetch(names: Names = None) -> None:
     """Download missing files and verify their checksums. Exit status 3 if one is unavailable."""
-
     results = datasets.fetch_all(datasets.Library.default(progress=lambda line: typer.echo(line, err=True)), names or None)
     reports.print_rows([one._asdict() for one in results], prose={"problem": 30, "remedy": 30})
     if any(one.problem for one in results):
@@ -151,7 +145,6 @@ def fetch(names: Names = None) -> None:
 @data_app.command()
 def check(names: Names = None) -> None:
     """Verify the checksums of local files. Exit status 2 if one differs."""
-
     results = datasets.check(datasets.Library.default(), names or None)
     print_copies(results)
     if any(one.ok is False for one in results):

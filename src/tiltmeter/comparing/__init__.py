@@ -1,4 +1,4 @@
-"""Two runs compared: what differs, how surely; and within one run, what hangs on the wording or on chance."""
+"""Comparison of two models or runs, and the sensitivity of one run to wording and repetition."""
 
 import lazy_loader
 

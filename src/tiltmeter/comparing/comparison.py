@@ -1,4 +1,4 @@
-"""Two models, or two runs, number by number."""
+"""Comparison of two models or two runs, finding by finding."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from tiltmeter.sanitising import shortened
 from tiltmeter.study import Part, Settings, metric_name
 
 SHOWN = 20
-"""Single concepts shown; all of them are in the JSON and with --all."""
+"""Maximum number of single concepts shown; JSON output and --all show all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Result):
-    """What differs between two sides.
+    """The differences between two sides.
 
     Attributes
     ----------
     first, second
-        Names of the sides, each a run and a model.
+        Names of the two sides: `run` and `model` of each.
     differences
-        The columns of `tiltmeter.comparing.DIFFERENCES`: one row per number that both have, second minus first.
+        Differences, second minus first, with one row per finding of both sides and the columns of `tiltmeter.comparing.DIFFERENCES`.
     notes
-        What only one side has, what was left out, and what else differs, in words.
+        Sentences about parts of only one side, omitted prompts, and different settings.
 
     Examples
     --------
@@ -51,21 +51,21 @@ class Comparison(Result):
 
     @property
     def verdicts(self) -> dict[str, int]:
-        """How many key metrics got each verdict."""
+        """Number of key metrics with each verdict."""
         counts = dict(self.differences.drop_nulls("verdict").group_by("verdict").len().iter_rows())
         return {verdict: counts.get(verdict, 0) for verdict in VERDICTS}
 
     def chosen(self, *, every: bool = False) -> DataFrame:
-        """The differences of key metrics, and those of concepts that surely differ; or every one."""
-        surely = col.concept.is_not_null() & (col.q < 1 - col.level).fill_null(value=False)
-        return self.differences if every else self.differences.filter(col.key | surely)
+        """Return the differences of key metrics and of concepts that differ significantly, or all differences if `every` is True."""
+        significant = col.concept.is_not_null() & (col.q < 1 - col.level).fill_null(value=False)
+        return self.differences if every else self.differences.filter(col.key | significant)
 
     def frame(self) -> DataFrame:
-        """Return the differences of key metrics, and those of concepts that surely differ."""
+        """Return the differences of key metrics and of concepts that differ significantly."""
         return self.chosen()
 
     def blocks(self, *, every: bool = False) -> list[Block]:
-        """Return the two sides, key metrics with their verdicts, the concepts that surely differ, and the counts of verdicts."""
+        """Return blocks for the two sides, the key metrics with their verdicts, and the concepts that differ significantly."""
         blocks: list[Block] = [
             Text(f"{place}: {side['model']} in {side['run']}") for place, side in (("first", self.first), ("second", self.second))
         ]
@@ -73,9 +73,10 @@ class Comparison(Result):
         chosen = self.chosen(every=every)
         numbers = chosen.filter(col.concept.is_null())
         if numbers.height:
-            said = numbers.select(pl.concat_str("verdict", "note", separator=": ", ignore_nulls=True)).to_series().to_list()
+            verdicts = numbers.select(pl.concat_str("verdict", "note", separator=": ", ignore_nulls=True)).to_series().to_list()
             values = [*columns_of(numbers, "first", "second", "difference"), interval_of(numbers), *columns_of(numbers, "q")]
-            blocks.append(Table("Numbers", [*columns_of(numbers, "part"), metric_of(numbers), *values, Column("verdict", said)], lead=2))
+            columns = [*columns_of(numbers, "part"), metric_of(numbers), *values, Column("verdict", verdicts)]
+            blocks.append(Table("Metrics", columns, lead=2))
         concepts = chosen.filter(col.concept.is_not_null()).sort("q", "p", maintain_order=True, nulls_last=True)
         if concepts.height:
             shown = concepts if every else concepts.head(SHOWN)
@@ -88,7 +89,7 @@ class Comparison(Result):
         return blocks
 
     def charts(self) -> list[Chart]:
-        """Return the differences of the key metrics with their intervals."""
+        """Return a chart of the differences of key metrics with their intervals."""
         rows = self.chosen().filter(col.concept.is_null()).with_columns(name=metric_name())
         about = pl.concat_str("part", "name", "group", "context", "wording", separator=", ", ignore_nulls=True)
         drawn = rows.select(about, "difference", "low", "high").rows()
@@ -111,26 +112,28 @@ class Comparison(Result):
 def compare(
     a: Run | str | Path, b: Run | str | Path | None = None, *, model_a: str | None = None, model_b: str | None = None
 ) -> Comparison:
-    """Compare two models of one run, or of two runs of a study, over what both have.
+    """Compare two models of one run, or two runs of a study, in the parts that they share.
+
+    Identical prompts are paired, so that differences between prompts cancel. Prompts of only one side are excluded from the paired
+    comparison, which the notes report. See `judged_differences` for the q-values, `tiltmeter.stats.paired_difference` for the intervals,
+    and `tiltmeter.comparing.MARGIN` for the meaning of "unchanged".
 
     Parameters
     ----------
     a, b
-        Runs, their folders, or their names under the runs folder; without `b` two models of `a`.
+        Runs, their folders, or their names under the runs folder. Without `b`, two models of `a` are compared.
     model_a, model_b
-        Which model of either run; may be left out where a run holds one only, or one run two.
+        Models to compare. Optional if each run has one model, or if the only run has two.
 
     Returns
     -------
     Comparison
-        Prompts that are word for word the same on both sides are paired, so that what makes them hard or easy cancels; prompts only one
-        side has are left out of that, which the notes say. See `judged_differences` for q-values, `tiltmeter.stats.paired_difference` for
-        intervals, and `tiltmeter.comparing.MARGIN` for what "unchanged" means.
+        The differences, verdicts and notes.
 
     Raises
     ------
     InputError
-        A run or model cannot be found, the runs follow different definitions, or have no part in common.
+        A run or model cannot be found, or the runs have different definitions or no part in common.
 
     Examples
     --------
@@ -144,16 +147,16 @@ def compare(
     shared = [part for part in first.parts if part in second.parts]
     if not shared:
         raise InputError(
-            f"{first.run.place} ({', '.join(first.parts)}) and {second.run.place} ({', '.join(second.parts)}) have no part in common: "
+            f"{first.run.place} ({', '.join(first.parts)}) and {second.run.place} ({', '.join(second.parts)}) have no part in common; "
             "compare two runs of one study"
         )
     for side, other in ((first, second), (second, first)):
         if own := [part for part in side.parts if part not in other.parts]:
             notes.append(f"only {_label(side.named)} has {', '.join(own)}")
     findings = [side.findings.filter(col.part.is_in(shared)) for side in (first, second)]
-    contrasts, said = _contrasts(first, second, shared)
+    contrasts, further_notes = _contrasts(first, second, shared)
     differences = judged_differences(findings[0], findings[1], contrasts, first.run.grades)
-    return Comparison(first.named, second.named, differences, tuple(notes + said))
+    return Comparison(first.named, second.named, differences, tuple(notes + further_notes))
 
 
 def _label(name: Mapping[str, str]) -> str:
@@ -161,20 +164,20 @@ def _label(name: Mapping[str, str]) -> str:
 
 
 def _differences_of_settings(first: Side, second: Side) -> list[str]:
-    """What the two runs were made with that is not the same.
+    """Describe the settings in which two runs differ.
 
     Raises
     ------
     InputError
-        The definitions differ: the same name then means different numbers.
+        The definitions differ, so that the same metric name has different meanings.
     """
     if first.run.path == second.run.path:
         return []
     definitions = [", ".join(side.findings["definition"].unique().sort()) for side in (first, second)]
     if definitions[0] != definitions[1]:
         raise InputError(
-            f"{first.run.place} follows the definition {definitions[0]!r} and {second.run.place} {definitions[1]!r}: the same names then "
-            "stand for different numbers; run the command of one of them again with the other's --definition, which reuses cached responses"
+            f"{first.run.place} uses the definition {definitions[0]!r} and {second.run.place} uses {definitions[1]!r}, so their metrics are "
+            "not comparable; repeat one of the runs with the --definition of the other, which reuses cached responses"
         )
     words = {
         "level": "confidence levels",
@@ -198,33 +201,33 @@ def _short(value: object) -> str:
 
 
 def _contrasts(first: Side, second: Side, shared: list[str]) -> tuple[dict[str, DataFrame], list[str]]:
-    """CONTRASTS of the parts that have a way of their own to compare, and what is to be said about the others."""
+    """Return the contrasts (columns CONTRASTS) of each part that supports them, and notes about the other parts."""
     try:
         parts, settings = opened(first.run)
     except InputError as error:
-        return {}, [f"nothing is paired, as the study cannot be made again here: {error}"]
+        return {}, [f"prompts are not paired, because the study cannot be recreated: {error}"]
     found: dict[str, DataFrame] = {}
-    said: list[str] = []
+    notes: list[str] = []
     common = first.prompts.filter(col.prompt.str.strip_chars() != "").join(second.prompts, on=["part", "prompt_id", "prompt"], how="semi")
     for name in shared:
         if name not in parts:
-            said.append(f"{name}: nothing is paired, as the study of {first.run.path.name} no longer has this part")
+            notes.append(f"{name}: prompts are not paired, because the study of {first.run.path.name} no longer has this part")
             continue
         keys = common.filter(col.part == name)
         sizes = [side.prompts.filter(col.part == name).height for side in (first, second)]
         if keys.height < max(sizes):
-            said.append(
-                f"{name}: {keys.height:,} prompts are the same on both sides, of {sizes[0]:,} and {sizes[1]:,}{_then(keys, parts[name])}"
+            notes.append(
+                f"{name}: {keys.height:,} prompts are identical on both sides, of {sizes[0]:,} and {sizes[1]:,}{_then(keys, parts[name])}"
             )
         if (made := _contrast(parts[name], first, second, keys, settings)) is not None:
             found[name] = made
-    return found, said
+    return found, notes
 
 
 def _then(keys: DataFrame, part: Part) -> str:
     if keys.height:
-        return "; differences are over these"
-    return "; all answers are compared, unpaired" if part.contrasts_unpaired else "; the findings are compared, unpaired"
+        return "; differences are based on these"
+    return "; all answers are compared without pairing" if part.contrasts_unpaired else "; the findings are compared without pairing"
 
 
 def _contrast(part: Part, first: Side, second: Side, keys: DataFrame, settings: Settings) -> DataFrame | None:

@@ -1,4 +1,4 @@
-"""Differences as blocks: number by number, over wordings, over repeated answers."""
+"""Report blocks for differences between findings, between wordings, and between repeated answers."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tiltmeter.study import metric_name
 
 
 def within_blocks(wordings: DataFrame, stability: DataFrame) -> list[Block]:
-    """How far a run's numbers hang on the wording (WORDINGS), and whether answers repeat themselves (STABILITY)."""
+    """Return blocks for the sensitivity to wording (columns WORDINGS) and the stability of repeated answers (columns STABILITY)."""
     blocks: list[Block] = []
     if wordings.is_empty():
-        blocks.append(Text("Wordings: only one prompt wording was used (-P wording=all uses all)."))
+        blocks.append(Text("Wordings: only one prompt wording was used; -P wording=all uses all of them."))
     else:
         ends = [f"{least} … {greatest}" for least, greatest in wordings.select("least", "greatest").iter_rows()]
         columns = [*columns_of(wordings, "model", "part"), metric_of(wordings), *columns_of(wordings, "spread")]
         columns += [Column("least … greatest", ends, "name"), *columns_of(wordings, "q")]
         blocks.append(Table("Key metrics over wordings", columns, lead=3))
     if stability.is_empty():
-        return [*blocks, Text("Repeats: each prompt was asked once (use --repeats for more).")]
+        return [*blocks, Text("Repeats: each prompt was asked once; use --repeats to ask more often.")]
     columns = [*columns_of(stability, "model", "part", "prompts", "of", "identical", "alpha"), interval_of(stability, "interval of alpha")]
     note = "alpha: Krippendorff's alpha; 1 is perfect agreement, 0 is chance agreement"
     return [*blocks, Table("Answers to the same prompt", columns, lead=2, note=note)]
@@ -36,17 +36,17 @@ _KINDS: Mapping[str, Kind] = {
 
 
 def columns_of(rows: DataFrame, *names: str) -> list[Column]:
-    """Return columns of a table as they are."""
+    """Return columns of a table as block columns."""
     return [Column(name, rows[name].to_list(), _KINDS.get(name, "name")) for name in names]
 
 
 def interval_of(rows: DataFrame, name: str = "interval") -> Column:
-    """Return the intervals of a table as one column."""
+    """Return the intervals of a table as one block column."""
     return Column(name, list(rows.select("low", "high").iter_rows()), "interval")
 
 
 def metric_of(rows: DataFrame) -> Column:
-    """Names of metrics with what they are about."""
+    """Return the metric names with their group, context and wording as one block column."""
     about = pl.concat_str("group", "context", "wording", separator=", ", ignore_nulls=True)
     metric = when(about != "").then(pl.format("{} ({})", metric_name(), about)).otherwise(metric_name())
     return Column("metric", rows.select(metric).to_series().to_list(), "name")

@@ -1,4 +1,4 @@
-"""Findings of two sides beside each other, with differences, q-values, and verdicts on what is better and what is worse."""
+"""Differences between the findings of two sides, with q-values and verdicts."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ from tiltmeter.study import CONTRASTS, MARKS, NAMED, UNITS, Schema, beside, conf
 VERDICTS = ("better", "worse", "unchanged", "undecidable")
 
 MARGIN = 0.02
-"""Share of the greatest bias a metric can show within which two models are called unchanged. Of a metric from 0 (no bias) to 1 it is
-0.02, well inside every healthy tier; a tenth of the healthy tier would ask for more items than any probe has."""
+"""Equivalence margin for the verdict "unchanged", as a share of the largest possible bias of a metric.
+
+For a metric from 0 (no bias) to 1 the margin is 0.02, well within every healthy tier. A tenth of the healthy tier would require more
+items than any probe has.
+"""
 
 FEWEST_READ = 0.5
-"""Where fewer of the answers of a side could be read, what was read may not stand for the rest."""
+"""Minimum share of parsed answers on each side; with fewer, the parsed answers may not be representative."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictScale:
-    """How far values of a metric are from "no bias".
+    """The distance of values of a metric from "no bias".
 
-    `centre` means "no bias"; `side` is +1 where only more is worse, -1 where only less is, 0 where either is. `most` is the greatest
-    distance there can be, None where there is no bound.
+    `centre` is the value that means "no bias". `side` is +1 if only larger values are worse, -1 if only smaller ones are, and 0 if both
+    are. `most` is the largest possible distance, or None if there is no bound.
     """
 
     centre: float
@@ -36,7 +39,7 @@ class VerdictScale:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> VerdictScale | None:
-        """The scale of a finding, from its tiers and null; None where no direction is defined as better."""
+        """Create the scale of a finding from its tiers and null value; None if no direction is defined as better."""
         low, high, null = row["range_low"], row["range_high"], row["null_value"]
         healthy = [band for band in row["bands"] or () if band["mark"] == MARKS[0]]
         if healthy:
@@ -50,22 +53,22 @@ class VerdictScale:
         return cls(null, 0, max(arms) if len(arms) == 2 else None)
 
     def distance(self, value: float) -> float:
-        """How far a value is from "no bias", at least 0."""
+        """Return the non-negative distance of a value from "no bias"."""
         away = value - self.centre
         return abs(away) if self.side == 0 else max(0.0, away * self.side)
 
     def ends(self, row: Mapping[str, Any]) -> tuple[float, float]:
-        """The first side, and the first and the difference, as they lie from "no bias"."""
+        """Return the signed deviations from "no bias" of the first side, and of the first side plus the difference."""
         away = row["first"] - self.centre
         return away, away + row["difference"]
 
     def change(self, row: Mapping[str, Any]) -> tuple[float, float, float]:
-        """Second distance minus first, with the ends of its interval.
+        """Return the change in distance from "no bias" (second minus first) and the ends of its interval.
 
-        The second is the first and the difference, which may be over fewer prompts than either side's own estimate.
+        The second value is the first value plus the difference, which may be based on fewer prompts than the estimates of either side.
 
-        On one side of "no bias" it is the difference itself. Across it the two errors add up instead of cancelling, so that the arms of
-        both intervals are added, which is never too short.
+        If both values are on the same side of "no bias", the change equals the difference (up to its sign). Otherwise the two errors add
+        up instead of cancelling, so the half-widths of both intervals are added, which is conservative.
         """
         first, second = self.ends(row)
         change = self.distance(self.centre + second) - self.distance(self.centre + first)
@@ -79,10 +82,10 @@ class VerdictScale:
 
 
 def verdict_of(row: Mapping[str, Any], alpha: float) -> tuple[str, str | None]:
-    """The verdict about one key metric, and what is to be said about it.
+    """Return the verdict on one key metric, and a note or None.
 
-    "unchanged": the whole interval of the change lies within MARGIN. "better", "worse": q < alpha and the change's interval excludes 0.
-    "undecidable": neither.
+    "unchanged": the whole interval of the change is within MARGIN. "better" or "worse": q < alpha, and the interval of the change
+    excludes 0. "undecidable": all other cases.
     """
     if any(row[name] is None for name in ("first", "second", "difference", "low", "high")):
         return "undecidable", "no interval"
@@ -90,34 +93,34 @@ def verdict_of(row: Mapping[str, Any], alpha: float) -> tuple[str, str | None]:
     if scale is None:
         return "undecidable", "no direction is defined as better"
     if any(row[f"{side}_read"] is not None and row[f"{side}_read"] < FEWEST_READ for side in ("first", "second")):
-        return "undecidable", "fewer than half of the answers were readable"
+        return "undecidable", "fewer than half of the answers could be parsed"
     known = all(row[f"{side}_{end}"] is not None for side in ("first", "second") for end in ("low", "high"))
     first, second = scale.ends(row)
     if not known and scale.side == 0 and first * second < 0:
-        return "undecidable", "no interval on either side of no bias"
+        return "undecidable", "the sides differ in the direction of bias, and an interval is missing"
     change, low, high = scale.change(row)
-    surely = row["q"] is not None and row["q"] < alpha
+    significant = row["q"] is not None and row["q"] < alpha
     if scale.most is not None and -MARGIN * scale.most <= low and high <= MARGIN * scale.most:
-        return "unchanged", "differs, but by less than the margin" if surely else None
-    if surely and (low > 0 or high < 0):
+        return "unchanged", "differs by less than the margin" if significant else None
+    if significant and (low > 0 or high < 0):
         return ("worse" if change > 0 else "better"), None
-    if surely:
-        return "undecidable", "differs, but not significantly in its distance from no bias"
+    if significant:
+        return "undecidable", "differs, but its distance from no bias does not differ significantly"
     return "undecidable", None
 
 
 DIFFERENCES: Schema = {
     "part": String,
     **NAMED,
-    "first": Float64,  # the first side's estimate, as its run gives it; null where it has none
+    "first": Float64,  # estimate of the first side in its run; null if there is none
     "second": Float64,
-    "difference": Float64,  # second minus first, over the prompts both have
+    "difference": Float64,  # second minus first, over the shared prompts
     "low": Float64,
     "high": Float64,
     "level": Float64,
     "p": Float64,
-    "q": Float64,  # over all key metrics; over all other numbers; over all single concepts of a part and metric
-    "verdict": String,  # of VERDICTS; null where a number is not a key metric
+    "q": Float64,  # separate families: key metrics; other metrics; single concepts of each part and metric
+    "verdict": String,  # one of VERDICTS; null if the metric is not a key metric
     "note": String,
     "first_mark": String,
     "second_mark": String,
@@ -127,7 +130,7 @@ DIFFERENCES: Schema = {
     "paired": Boolean,
     "how": String,
 }
-"""One row per number that both sides have."""
+"""Columns of differences, one row per finding of both sides."""
 
 ALONE = "intervals of both sides, assumed independent"
 NO_INTERVAL = "none: a side has no interval"
@@ -137,34 +140,37 @@ _KEYS = ("part", *NAMED)
 
 
 def judged_differences(first: DataFrame, second: DataFrame, contrasts: Mapping[str, DataFrame], grades: DataFrame) -> DataFrame:
-    """DIFFERENCES of two sides.
+    """Compute the differences between two sides, with q-values and verdicts.
+
+    The q-values (Benjamini-Hochberg) are computed separately for three kinds of families: the key metrics, which are specified in
+    advance and receive verdicts; all other metrics; and the single concepts of each part and metric.
 
     Parameters
     ----------
     first, second
-        FINDINGS of one model each.
+        Findings (columns FINDINGS) of one model each.
     contrasts
-        CONTRASTS by part. A number of a part that its contrasts do not hold is compared by the intervals of both sides, taken as
-        independent; so are all numbers of a part without contrasts. A finding about a single concept is in a run because it was found,
-        which is no fair sample of what there is to compare: single concepts are compared by contrasts only.
+        Contrasts (columns CONTRASTS) by part. Findings without a contrast are compared through the intervals of both sides, which are
+        assumed to be independent. Single concepts are compared through contrasts only, because a finding about a concept exists only if
+        the concept was reported, which would bias the comparison.
     grades
-        GRADES of the first side, which say what is better and what is worse.
+        Grades (columns GRADES) of the first side, which define what is better and worse.
 
     Returns
     -------
-    Three kinds of families have q-values of their own (Benjamini-Hochberg): the key metrics, which were named beforehand and of which
-    verdicts are given; all other numbers; the single concepts of each part and metric.
+    DataFrame
+        The columns of DIFFERENCES.
     """
-    beside = _beside(_graded(first, grades), second)
+    matched = _matched(_graded(first, grades), second)
     tables = [rows.select(*CONTRASTS, part=lit(part)) for part, rows in contrasts.items()]
     paired = pl.concat([DataFrame(schema={**CONTRASTS, "part": String}), *tables])
-    met = beside.join(paired, on=_KEYS, how="left", nulls_equal=True, maintain_order="left")
-    whole = pl.concat([_by_intervals(met), _of_contrasts_alone(paired, beside, first)], how="diagonal")
+    contrasted = matched.join(paired, on=_KEYS, how="left", nulls_equal=True, maintain_order="left")
+    whole = pl.concat([_by_intervals(contrasted), _of_contrasts_alone(paired, matched, first)], how="diagonal")
     return conform(_with_verdicts(_with_q(whole)), DIFFERENCES)
 
 
 def _graded(findings: DataFrame, grades: DataFrame) -> DataFrame:
-    """Findings with `range_low`, `range_high` and `bands`: those of their grades, else the range of their unit."""
+    """Add `range_low`, `range_high` and `bands` to findings, from their grades or else from the range of their unit."""
     own = ("range_low", "range_high", "bands")
     joined = beside(findings, grades.select("model", *_KEYS, *own), "model", *_KEYS)
     for name, end in zip(own[:2], (0, 1), strict=True):
@@ -173,23 +179,23 @@ def _graded(findings: DataFrame, grades: DataFrame) -> DataFrame:
     return joined
 
 
-def _beside(first: DataFrame, second: DataFrame) -> DataFrame:
-    """The numbers both sides have, single concepts excepted."""
+def _matched(first: DataFrame, second: DataFrame) -> DataFrame:
+    """Join the findings that both sides have, except single concepts."""
     read = when(col.attempts > 0).then(col.answered / col.attempts).alias("read")
     sides = []
     for findings, name in ((first, "first"), (second, "second")):
-        made = findings.filter(col.concept.is_null()).unique(_KEYS, keep="first", maintain_order=True).with_columns(read)
+        unique = findings.filter(col.concept.is_null()).unique(_KEYS, keep="first", maintain_order=True).with_columns(read)
         own = {"estimate": name, **{one: f"{name}_{one}" for one in _OWN[1:]}}
-        sides.append(made.select(*_KEYS, *_OWN, *(_SHARED if name == "first" else ["items"])).rename(own))
+        sides.append(unique.select(*_KEYS, *_OWN, *(_SHARED if name == "first" else ["items"])).rename(own))
     return sides[0].join(sides[1], on=_KEYS, nulls_equal=True, maintain_order="left", suffix="_second")
 
 
-def _by_intervals(met: DataFrame) -> DataFrame:
-    """Rows no contrast was made of: both sides' intervals decide."""
+def _by_intervals(matched: DataFrame) -> DataFrame:
+    """Fill rows without a contrast with differences based on the intervals of both sides."""
     sides = {
-        end: met.select(f"first{end}", f"second{end}").cast(Float64).fill_null(float("nan")).to_numpy() for end in ("", "_low", "_high")
+        end: matched.select(f"first{end}", f"second{end}").cast(Float64).fill_null(float("nan")).to_numpy() for end in ("", "_low", "_high")
     }
-    level: float = met["level"][0] if met.height else 0.95
+    level: float = matched["level"][0] if matched.height else 0.95
     found = stats.independent_difference(sides[""], sides["_low"], sides["_high"], level)
     lacking = col.how.is_null()
     own = {"difference": sides[""][:, 1] - sides[""][:, 0], **found._asdict()}
@@ -197,13 +203,13 @@ def _by_intervals(met: DataFrame) -> DataFrame:
     n = when(lacking).then(pl.min_horizontal("items", "items_second")).otherwise("n").alias("n")
     known = Series(found.low).is_not_nan()
     how = when(lacking).then(when(known).then(lit(ALONE)).otherwise(lit(NO_INTERVAL))).otherwise("how").alias("how")
-    return met.with_columns(*filled, n, how, col.paired.fill_null(False))
+    return matched.with_columns(*filled, n, how, col.paired.fill_null(False))
 
 
-def _of_contrasts_alone(paired: DataFrame, beside: DataFrame, first: DataFrame) -> DataFrame:
-    """Contrasts of what is no finding on both sides, such as a concept's rate."""
+def _of_contrasts_alone(paired: DataFrame, matched: DataFrame, first: DataFrame) -> DataFrame:
+    """Return the contrasts without a finding on both sides, such as the rates of concepts."""
     level, harm = first["level"].first(), first.select("harm", "part").unique("part")
-    own = paired.join(beside, on=_KEYS, how="anti", nulls_equal=True, maintain_order="left")
+    own = paired.join(matched, on=_KEYS, how="anti", nulls_equal=True, maintain_order="left")
     return own.with_columns(level=lit(level, Float64), key=lit(False)).join(harm, on="part", how="left", maintain_order="left")
 
 
@@ -217,6 +223,6 @@ def _with_q(whole: DataFrame) -> DataFrame:
 
 def _with_verdicts(whole: DataFrame) -> DataFrame:
     ordered = whole.sort(~col.key, maintain_order=True, nulls_last=True)
-    said = [verdict_of(row, 1.0 - row["level"]) if row["key"] else (None, None) for row in ordered.iter_rows(named=True)]
-    verdicts = DataFrame(said, schema={"verdict": String, "note": String}, orient="row")
+    rows = [verdict_of(row, 1.0 - row["level"]) if row["key"] else (None, None) for row in ordered.iter_rows(named=True)]
+    verdicts = DataFrame(rows, schema={"verdict": String, "note": String}, orient="row")
     return pl.concat([ordered, verdicts], how="horizontal")

@@ -1,4 +1,4 @@
-"""The two sides of a comparison: which models of which runs, what they have in common, and the tables of either."""
+"""The two sides of a comparison: the choice of runs and models, and access to their tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tiltmeter.study import NotRun, Part, Settings
 from tiltmeter.yaml_files import read_yaml
 
 _TEXTS = ("text", "identity", "location", "name", "model", "prompt", "baseline", "pair")
-"""Columns of texts from elsewhere, for a part that is made without any."""
+"""Columns of the user's own texts, for recreating a part without texts."""
 
 
 class SideView:
@@ -29,7 +29,7 @@ class SideView:
         self._side, self._owner = side, {"model": side.model, "part": part}
 
     def stage(self, table: str) -> DataFrame:
-        """See `tiltmeter.study.RunView`."""
+        """Return a table of a stage; see `tiltmeter.study.RunView`."""
         stages = self._side.run.folder.stages()
         if table not in stages:
             raise NotRun(f"the run has no table {table}")
@@ -47,7 +47,7 @@ class Side:
     Attributes
     ----------
     run, model
-        Which.
+        The run, and the name of the model.
     """
 
     def __init__(self, run: Run, model: str) -> None:
@@ -55,47 +55,47 @@ class Side:
 
     @property
     def named(self) -> dict[str, str]:
-        """The names of run and model."""
+        """Names of the run and the model."""
         return {"run": self.run.path.name, "model": self.model}
 
     @cached_property
     def findings(self) -> DataFrame:
-        """FINDINGS of the model."""
+        """Findings of the model (columns FINDINGS)."""
         return self.run.findings.filter(col.model == self.model)
 
     @cached_property
     def parts(self) -> list[str]:
-        """Names of the parts something was found of."""
+        """Names of the parts with findings."""
         return list(self.findings["part"].unique(maintain_order=True))
 
     @cached_property
     def prompts(self) -> DataFrame:
-        """`part`, `prompt_id` and `prompt` of every prompt the model has an attempt at."""
+        """`part`, `prompt_id` and `prompt` of all prompts with an attempt of the model."""
         design = self.run.folder.scan("design").select("part", "prompt_id", "prompt")
         asked = self.run.folder.scan("measures").filter(col.model == self.model).select("prompt_id").unique()
         return design.join(asked, on="prompt_id", how="semi", maintain_order="left").collect()
 
     def measures(self, part: str) -> DataFrame:
-        """The measures of one part, without columns that belong to others."""
+        """Return the measures of one part, without the columns of other parts."""
         rows = self.run.folder.scan("measures").filter(col.model == self.model, col.part == part)
         return without_foreign(rows.collect())
 
 
 def models_of(run: Run) -> list[str]:
-    """Models the run found something of, in order."""
+    """Return the names of the models with findings in a run, in order; raises InputError if there are none."""
     names = run.folder.models("findings")
     if not names:
-        raise InputError(f"{run.place} holds no findings: no part of its study could be run")
+        raise InputError(f"{run.place} has no findings, because no part of its study could be run")
     return names
 
 
 def choose(a: Run | str | Path, b: Run | str | Path | None, model_a: str | None, model_b: str | None) -> tuple[Side, Side]:
-    """The two sides that are meant.
+    """Return the two sides of a comparison.
 
     Raises
     ------
     InputError
-        A run cannot be opened, or which model is meant cannot be told; the message names the models there are and the flag.
+        A run cannot be opened, or the choice of models is ambiguous; the message names the available models and the option.
     """
     first = load(a)
     second = first if b is None else load(b)
@@ -105,29 +105,29 @@ def choose(a: Run | str | Path, b: Run | str | Path | None, model_a: str | None,
         model_a = model_a or next(name for name in known_a if name != model_b)
         model_b = model_b or next(name for name in known_b if name != model_a)
     elif one_run and len(known_a) == 1:
-        raise InputError(f"{first.place} holds one model, {known_a[0]}: give a second run to compare it with")
+        raise InputError(f"{first.place} has only one model, {known_a[0]}; give a second run to compare it with")
     model_a, model_b = _pick(first, known_a, model_a, "--model-a"), _pick(second, known_b, model_b, "--model-b")
     if one_run and model_a == model_b:
-        raise InputError(f"both sides are {model_a} of {first.place}: choose two models with --model-a and --model-b")
+        raise InputError(f"both sides are {model_a} of {first.place}; choose two models with --model-a and --model-b")
     return Side(first, model_a), Side(second, model_b)
 
 
 def _pick(run: Run, known: list[str], given: str | None, flag: str) -> str:
     if given is None:
         if len(known) > 1:
-            raise InputError(f"{run.place} holds {len(known)} models ({', '.join(known)}): choose one with {flag}")
+            raise InputError(f"{run.place} has {len(known)} models ({', '.join(known)}); choose one with {flag}")
         return known[0]
-    check_known(given, known, f"{flag} {given!r} is no model of {run.place}")
+    check_known(given, known, f"{flag} {given!r} is not a model of {run.place}")
     return given
 
 
 def opened(run: Run) -> tuple[Mapping[str, Part], Settings]:
-    """The parts of a run's study by name, and its settings.
+    """Return the parts of a run's study by name, and its settings.
 
     Raises
     ------
     InputError
-        The study cannot be made again here, for instance because a file of the user's is gone.
+        The study cannot be recreated, for example because a user file is missing.
     """
     try:
         found = resolve(str(run.path / "study.yaml"))
@@ -146,6 +146,6 @@ def opened(run: Run) -> tuple[Mapping[str, Part], Settings]:
 
 
 def document_of(run: Run) -> dict[str, Any]:
-    """The content of a run's study.yaml; raises InputError where it cannot be read."""
+    """Read the study.yaml of a run; raises InputError if it cannot be read."""
     loaded = read_yaml(run.path / "study.yaml", "study of a run")
     return loaded if isinstance(loaded, dict) else {}

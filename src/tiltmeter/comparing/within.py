@@ -1,4 +1,4 @@
-"""Within one run: how far its numbers hang on the wording, and whether answers repeat themselves."""
+"""Sensitivity of a run to prompt wording, and stability of repeated answers."""
 
 from __future__ import annotations
 
@@ -18,33 +18,40 @@ WORDINGS: Schema = {
     "part": String,
     **NAMED,
     "wordings": Int64,
-    "spread": Float64,  # greatest minus least value over the wordings
-    "least": String,  # the wording with the least value
+    "spread": Float64,  # maximum minus minimum over the wordings
+    "least": String,  # wording with the minimum; "greatest": with the maximum
     "greatest": String,
-    "p": Float64,  # no difference between any two of them
-    "q": Float64,  # over all numbers of the model
+    "p": Float64,  # null hypothesis: no difference between any two wordings
+    "q": Float64,  # over all metrics of the model
     "how": String,
 }
-"""One row per key metric that was asked in several wordings."""
+"""Columns of the sensitivity to wording, one row per key metric with several wordings."""
 
 HOW = "smallest p of all pairs of wordings, times their number; each pair over the same items"
 
 
 def wording_sensitivity(run: Run | str | Path, model: str | None = None) -> DataFrame:
-    """How much each key metric differs between the wordings of a run (WORDINGS); no rows where there is one wording only.
+    """Compute the differences of each key metric between the prompt wordings of a run.
 
-    Each pair of wordings is contrasted over the items both were asked of, as two models would be. The spread is lifted by noise where
-    wordings do not differ; p tells whether they do (Bonferroni over pairs).
+    Each pair of wordings is contrasted over the shared items, like two models. The spread is biased upwards by noise; p tests whether
+    any two wordings differ (Bonferroni correction over pairs).
 
     Parameters
     ----------
+    run
+        A run, its folder, or its name under the runs folder.
     model
-        One model of the run; all by default.
+        Name of one model of the run. By default all models.
+
+    Returns
+    -------
+    DataFrame
+        The columns of WORDINGS; no rows if there is only one wording.
 
     Raises
     ------
     InputError
-        The run cannot be opened, or its study cannot be made again here.
+        The run cannot be opened, or its study cannot be recreated.
     """
     opened_run = load(run)
     found: list[DataFrame] = []
@@ -55,8 +62,8 @@ def wording_sensitivity(run: Run | str | Path, model: str | None = None) -> Data
         for name in [model] if model is not None else models_of(opened_run):
             side = Side(opened_run, name)
             mine = [_of_part(parts[part], side, settings) for part in several if part in parts and part in side.parts]
-            made = pl.concat([DataFrame(schema=dict(WORDINGS)), *mine])
-            found.append(made.with_columns(q=q_values(made["p"])))
+            table = pl.concat([DataFrame(schema=dict(WORDINGS)), *mine])
+            found.append(table.with_columns(q=q_values(table["p"])))
     return pl.concat([DataFrame(schema=dict(WORDINGS)), *found])
 
 
@@ -68,14 +75,14 @@ def _of_part(part: Part, side: Side, settings: Settings) -> DataFrame:
     }
     pairs = []
     for one, another in combinations(views, 2):
-        made = part.contrast(views[one], views[another], settings)
-        if made is not None:
-            pairs.append(made.filter(col.metric.is_in(key.implode())).with_columns(one=lit(one), other=lit(another)))
+        contrast = part.contrast(views[one], views[another], settings)
+        if contrast is not None:
+            pairs.append(contrast.filter(col.metric.is_in(key.implode())).with_columns(one=lit(one), other=lit(another)))
     if not pairs:
         return DataFrame(schema=dict(WORDINGS))
     whole = pl.concat(pairs)
     tested = whole.group_by(*NAMED, maintain_order=True).agg(p=(col.p.min() * col.p.count()).clip(upper_bound=1.0))
-    # The first wording is where the others are measured from.
+    # Differences are relative to the first wording.
     origin = lit(next(iter(views)))
     first = whole.filter(col.one == origin)
     start = first.unique([*NAMED], maintain_order=True).with_columns(other=origin, difference=lit(0.0))
@@ -90,39 +97,46 @@ def _of_part(part: Part, side: Side, settings: Settings) -> DataFrame:
             greatest=other.get(difference.arg_max()),
         )
     )
-    made = beside(placed, tested, *NAMED)
-    return conform(made.with_columns(model=lit(side.model), part=lit(part.name), how=lit(HOW)), WORDINGS)
+    table = beside(placed, tested, *NAMED)
+    return conform(table.with_columns(model=lit(side.model), part=lit(part.name), how=lit(HOW)), WORDINGS)
 
 
 STABILITY: Schema = {
     "model": String,
     "part": String,
-    "prompts": Int64,  # asked, and answered, more than once
+    "prompts": Int64,  # number of prompts that were answered more than once
     "answers": Int64,
-    "of": String,  # "labels", or "numbers" where the labels are such
-    "identical": Float64,  # share of the pairs of answers to one prompt that got the same label
-    "alpha": Float64,  # Krippendorff's: 1 always the same, 0 no more alike than answers to other prompts
-    "low": Float64,  # of alpha
+    "of": String,  # "labels", or "numbers" if all labels are numeric
+    "identical": Float64,  # share of pairs of answers to the same prompt with identical labels
+    "alpha": Float64,  # Krippendorff's alpha: 1 is perfect agreement, 0 is chance agreement
+    "low": Float64,  # interval of alpha
     "high": Float64,
     "level": Float64,
 }
-"""One row per model and part that asked prompts more than once."""
+"""Columns of the stability of repeated answers, one row per model and part with repeated prompts."""
 
 RESAMPLES = 1_000
 SEED = 123
 
 
 def repeat_stability(run: Run | str | Path, model: str | None = None) -> DataFrame:
-    """Agreement between the answers to one prompt (STABILITY); no rows where every prompt was asked once.
+    """Compute the agreement between repeated answers to the same prompt (Krippendorff's alpha).
 
-    Labels are compared as names, a refusal or an unreadable answer being a label of its own; where all labels of a part are numbers, alpha
-    is the one for numbers (squared differences) and what could not be read is left out. Failed attempts are no answers. The interval is a
-    bootstrap of items with all their prompts.
+    Labels are nominal, and the outcome (refused, unreadable, ...) is the label of answers without one. If all labels of a part are
+    numbers, alpha uses the interval metric (squared differences), and unparsed answers are omitted. Failed attempts are always omitted.
+    The confidence interval is a bootstrap over items, with all their prompts.
 
     Parameters
     ----------
+    run
+        A run, its folder, or its name under the runs folder.
     model
-        One model of the run; all by default.
+        Name of one model of the run. By default all models.
+
+    Returns
+    -------
+    DataFrame
+        The columns of STABILITY; no rows if every prompt was asked once.
 
     Raises
     ------
@@ -146,10 +160,10 @@ def _agreement(answers: DataFrame, level: float) -> dict[str, object]:
     numeric = numbers.height > 0 and numbers["value"].null_count() == 0
     owner = ["item", "prompt_id"]
     if numeric:
-        said = numbers.group_by(*owner, "value").agg(n=pl.len().cast(Float64))
+        counts = numbers.group_by(*owner, "value").agg(n=pl.len().cast(Float64))
         value, n = col.value, col.n
         sums = {"m": n.sum(), "s": (n * value).sum(), "ss": (n * value * value).sum(), "equal": (n * (n - 1)).sum()}
-        units = said.group_by(owner).agg(**sums).sort(owner)
+        units = counts.group_by(owner).agg(**sums).sort(owner)
         columns = stats.interval_columns(*(units[name].to_numpy() for name in sums))
         of_totals = stats.interval_repeats
     else:

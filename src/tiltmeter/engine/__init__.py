@@ -1,4 +1,4 @@
-"""Very many texts from one model: journal, concurrency, retries, limits, progress, prices.
+"""Large numbers of requests to one model: journal, concurrency, retries, limits, progress, prices.
 
 with open_journal("journal.db") as journal:
     tally = generate(model, requests, sampling, journal=journal, limits=Limits(max_connections=128))

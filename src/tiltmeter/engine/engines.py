@@ -1,4 +1,4 @@
-"""Where the work of a run is done: in this process, or on a Ray cluster that is joined or started here."""
+"""Selection of the engine: this process, or a Ray cluster that is joined or started here."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ if TYPE_CHECKING:
 
 _RAY = "ray"
 _STORE = 256 * 2**20
-"""Bytes of shared memory for a cluster started here: batches are small, and the largest thing in it is one model's pickle."""
+"""Bytes of shared memory for a cluster started here: batches are small, and the largest object is the pickle of one model."""
 
 
 @contextmanager
 def open_engine(name: str | None = None, options: Mapping[str, str] | None = None) -> Iterator[Engine]:
-    """The engine a user named, until the block ends.
+    """Open the engine with this name for the duration of the block.
 
     Parameters
     ----------
     name
-        "local" (the default), "ray" (the cluster this process has joined already, or the one RAY_ADDRESS names, else one started here
-        and stopped at the end) or "ray://HOST:PORT" (a cluster elsewhere, through its Ray client server).
+        "local" (the default), "ray" (the cluster that this process has already joined, or the one named by RAY_ADDRESS, or one that is
+        started here and stopped at the end) or "ray://HOST:PORT" (a remote cluster, through its Ray client server).
     options
         `-E key=value`, for Ray only; see `RayOptions`.
 
     Raises
     ------
     InputError
-        There is no such engine, an option it does not know, or a cluster started here could not hold a worker of this size.
+        The engine or an option is unknown, or a cluster started here has no room for a worker of this size.
     ProviderError
         Ray is not installed, or the cluster cannot be reached.
     """
     name, options = name or Engine.name, options or {}
     if name == Engine.name:
         if options:
-            raise InputError(f"-E {next(iter(options))}= is about Ray; give --engine ray as well, or leave it out")
+            raise InputError(f"-E {next(iter(options))}= is an option of Ray; add --engine ray or remove the option")
         yield Engine()
         return
     if name != _RAY and not name.startswith(f"{_RAY}://"):
@@ -58,8 +58,8 @@ def open_engine(name: str | None = None, options: Mapping[str, str] | None = Non
     wanted = RayOptions.parse(options)
     if find_spec("ray") is None:
         raise ProviderError(f'--engine {redacted(name)} needs the package ray: pip install "tiltmeter[ray]"')
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent home from a measurement
-    # What befalls workers would be printed on standard output, where a command's own output belongs.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry
+    # Otherwise Ray would print events of its workers on standard output, which is for the output of the command.
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     import ray
 
@@ -75,7 +75,7 @@ def open_engine(name: str | None = None, options: Mapping[str, str] | None = Non
 
 
 def _connect(address: str | None, options: RayOptions) -> None:
-    """Join the cluster at this address, or start one on this machine, with cores for all workers even where it has fewer."""
+    """Join the cluster at this address, or start one on this machine, which declares enough cores for all workers."""
     import ray
 
     from tiltmeter.engine.ray_engine import last_line
@@ -84,12 +84,12 @@ def _connect(address: str | None, options: RayOptions) -> None:
     if address:
         whose = f"the Ray cluster at {redacted(address)}"
         host, _, port = address.rpartition("://")[2].rpartition(":")
-        if port.isdecimal():  # otherwise "auto", or a name that Ray has for a service
-            try:  # Ray waits a minute for a machine that is not there, and then ends the process
+        if port.isdecimal():  # otherwise "auto", or the name of a Ray service
+            try:  # Ray waits a minute for an unreachable machine, and then ends the process
                 socket.create_connection((host.strip("[]"), int(port)), timeout=15.0).close()
             except (OSError, OverflowError) as error:
-                said = f"no Ray cluster answers at {redacted(address)} ({error})"
-                raise ProviderError(f"{said}: check that it runs, and the address") from None
+                message = f"no Ray cluster answers at {redacted(address)} ({error})"
+                raise ProviderError(f"{message}: check that it is running, and the address") from None
     else:
         cores = max(os.cpu_count() or 1, math.ceil(max(1, options.workers[1]) * options.cpus))
         whose = "a Ray cluster on this machine"
@@ -97,22 +97,22 @@ def _connect(address: str | None, options: RayOptions) -> None:
     before = signal.getsignal(signal.SIGTERM)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what Ray will do otherwise in some later version
+            warnings.simplefilter("ignore")  # warnings of changes in future versions of Ray
             ray.init(logging_level=logging.ERROR, log_to_driver=False, **given)
     except Exception as error:
-        raise ProviderError(f"{whose} cannot be used ({last_line(error)}): check that it runs, and the address") from None
+        raise ProviderError(f"{whose} cannot be used ({last_line(error)}): check that it is running, and the address") from None
     finally:
         with suppress(ValueError):  # not the main thread
-            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)  # which Ray takes for itself
+            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)  # Ray installs its own handler
 
 
 def _fitted(options: RayOptions, *, started: bool) -> RayOptions:
-    """Return the options with a number of workers: where the user gave none, as many as fit."""
+    """Return the options with a number of workers; by default as many as fit."""
     import ray
 
     cluster: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     cpus, gpus = cluster.get("CPU", 0.0), cluster.get("GPU", 0.0)
     if started and gpus < options.gpus:
-        raise InputError(f"-E gpus={options.gpus:g}: this machine has {gpus:g} GPUs, on which no such worker fits")
+        raise InputError(f"-E gpus={options.gpus:g}: this machine has {gpus:g} GPUs, which is too few for one worker")
     room = max(1, int(min(cpus / options.cpus, gpus / options.gpus if options.gpus else math.inf) + 1e-9))
     return options if options.workers[0] else replace(options, workers=(room, room))

@@ -1,7 +1,7 @@
-"""Very many answers from one model, each asked and paid for once.
+"""Large numbers of requests to one model, each sent and paid for only once.
 
-A run is one event loop. A work queue looks requests up in the journal and claims them before they are asked, workers ask them, a writer
-commits finished rows in batches, and a display shows how far it is.
+A run is one event loop. A work queue looks up requests in the journal and claims the missing ones, workers send them, a writer commits
+finished rows in batches, and a display shows the progress.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 LOOK_UP = 1000
-"""Requests looked up at a time."""
+"""Requests per look-up."""
 POLL = 0.25
-"""Seconds between two looks at requests that another process is asking."""
+"""Seconds between checks of requests that another process is sending."""
 MOST_AWAITED = 2000
 COMMIT_INTERVAL = 0.25
 HEARTBEAT = 10.0
@@ -58,16 +58,16 @@ _KEY_VERSION = b"tiltmeter completion 1\n"
 
 
 class Request(NamedTuple):
-    """One prompt to be answered once; `sample` numbers independent answers to the same messages, from 0."""
+    """One request for one answer; `sample` numbers independent answers to the same messages, from 0."""
 
     messages: tuple[Message, ...]
     sample: int = 0
 
 
 class Keys:
-    """Makes the journal keys of one model with one set of sampling parameters.
+    """Computes the journal keys for one model and one set of sampling parameters.
 
-    What all requests share is hashed once, so that a key costs about two microseconds.
+    The part that all requests share is hashed once, so that a key takes about two microseconds.
 
     Raises
     ------
@@ -80,7 +80,7 @@ class Keys:
         self._shared = hashlib.sha256(_KEY_VERSION + b"%d\n" % len(shared) + shared)
 
     def __call__(self, messages: Sequence[Message], sample: int) -> bytes:
-        """The 32-byte key: SHA-256 of an encoding in which every part is preceded by its length, so no two requests collide."""
+        """Return the 32-byte key: SHA-256 of an encoding in which every part is preceded by its length, so that it is unambiguous."""
         digest = self._shared.copy()
         parts = [b"%d" % sample]
         for role, content in messages:
@@ -91,7 +91,7 @@ class Keys:
 
 
 def _canonical_sampling(sampling: Sampling) -> str:
-    """Sampling parameters as JSON that is equal exactly when the endpoint is sent the same; unset ones leave no trace."""
+    """Return the sampling parameters as JSON, equal if and only if the same parameters are sent; unset ones are omitted."""
     values = request_parameters(sampling, 0)
     values |= {name: float(values[name]) for name in ("temperature", "top_p") if name in values}
     if sampling.extra:
@@ -99,23 +99,25 @@ def _canonical_sampling(sampling: Sampling) -> str:
     try:
         return json.dumps(values, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise InputError(f"sampling parameters must be plain JSON values to be sent and kept: {error}") from None
+        raise InputError(f"sampling parameters must be plain JSON values: {error}") from None
 
 
 class ClaimedRequest(NamedTuple):
-    """A request this run has claimed and will ask."""
+    """A request that this run has claimed and will send."""
 
     key: bytes
     request: Request
 
 
 class WorkQueue:
-    """Requests that the journal lacks and no other process is asking, read lazily: only those looked up, claimed or awaited are in memory.
+    """Requests that are not in the journal and not being sent by another process.
+
+    The requests are read lazily: only those looked up, claimed or awaited are in memory.
 
     Parameters
     ----------
     claim_size
-        Requests claimed at a time. Small enough that a second process on the same journal finds work, too.
+        Number of requests claimed at a time; small enough to leave work for a second process on the same journal.
     """
 
     def __init__(
@@ -125,29 +127,29 @@ class WorkQueue:
         self._keys, self._journal, self._executor = keys, journal, executor
         self._owner, self.claim_size, self._tally = owner, claim_size, tally
         self._exhausted = False
-        self._lacking: list[ClaimedRequest] = []
+        self._unclaimed: list[ClaimedRequest] = []
         """Looked up, and not yet claimed."""
         self._awaited: dict[bytes, ClaimedRequest] = {}
-        """Asked by another process."""
+        """Being sent by another process."""
         self._polled = 0.0
         self._pending: set[bytes] = set()
-        """Keys of requests that were looked up and have no answer yet, or failed."""
+        """Keys of requests that were looked up and have no answer yet, or have failed."""
 
     def finished(self, rows: list[Row]) -> None:
-        """The journal has committed `rows`."""
+        """Note that the journal has committed `rows`."""
         self._pending.difference_update([row.key for row in rows if row.status == "ok"])
 
     async def batches(self) -> AsyncIterator[list[ClaimedRequest]]:
-        """Requests to ask, in their order, at most `claim_size` at a time; ends when nothing is left to ask or to await."""
-        while not self._exhausted or self._lacking or self._awaited:
+        """Yield the requests to send in order, at most `claim_size` at a time, until none is left to send or to await."""
+        while not self._exhausted or self._unclaimed or self._awaited:
             idle = self._exhausted or len(self._awaited) >= MOST_AWAITED
-            if not self._lacking and not idle:
+            if not self._unclaimed and not idle:
                 await self._look_up()
-            if self._lacking:
-                chunk, self._lacking = self._lacking[: self.claim_size], self._lacking[self.claim_size :]
+            if self._unclaimed:
+                chunk, self._unclaimed = self._unclaimed[: self.claim_size], self._unclaimed[self.claim_size :]
                 yield await self._claim(chunk)
             if self._awaited:
-                if idle and not self._lacking:
+                if idle and not self._unclaimed:
                     await asyncio.sleep(max(0.0, self._polled + POLL - monotonic()))
                 if monotonic() - self._polled >= POLL:
                     self._polled = monotonic()
@@ -169,8 +171,8 @@ class WorkQueue:
         if fresh:
             held = await self._call(self._journal.held, list(fresh))
             self._tally.held += len(held)
-            self._lacking = [ClaimedRequest(*item) for item in fresh.items() if item[0] not in held]
-            self._pending.update(one.key for one in self._lacking)
+            self._unclaimed = [ClaimedRequest(*item) for item in fresh.items() if item[0] not in held]
+            self._pending.update(one.key for one in self._unclaimed)
 
     async def _claim(self, wanted: list[ClaimedRequest]) -> list[ClaimedRequest]:
         taken = await self._call(lambda keys: self._journal.claim(keys, self._owner), [one.key for one in wanted])
@@ -186,9 +188,9 @@ class WorkQueue:
 
 
 class Writer:
-    """Gathers rows and commits them in batches, on the thread that owns the journal, so that no request waits for a disk.
+    """Collects rows and commits them in batches, on the thread that owns the journal, so that no request waits for the disk.
 
-    `committed` is called, in the event loop, with the rows of each commit.
+    `committed` is called in the event loop with the rows of each commit.
     """
 
     def __init__(self, journal: Journal, executor: Executor, owner: Owner, committed: Callable[[list[Row]], None]) -> None:
@@ -207,19 +209,19 @@ class Writer:
         self._rows.append(row)
 
     async def run(self) -> None:
-        """Commit every quarter of a second until cancelled; raises InputError when the journal refuses."""
+        """Commit every quarter of a second until cancelled; raise InputError if the journal cannot be written."""
         due = monotonic() + COMMIT_INTERVAL
         while True:
             await asyncio.sleep(max(0.0, due - monotonic()))
-            due = monotonic() + COMMIT_INTERVAL  # from here and not from the end of the commit: a slow disk must not make commits rarer
+            due = monotonic() + COMMIT_INTERVAL  # not from the end of the commit: a slow disk must not make commits less frequent
             await self.flush()
 
     async def flush(self) -> None:
-        """Commit what is queued. When the journal refuses, the rows stay queued and its InputError is raised."""
+        """Commit the queued rows. If the journal cannot be written, the rows stay queued and its InputError is raised."""
         loop = asyncio.get_running_loop()
         if self._rows:
             self._writing, self._rows = self._rows, []
-            # Shielded: a commit under way when the run is cancelled is waited for, and must not be done twice.
+            # Shielded: if the run is cancelled during a commit, the commit is awaited, and must not be repeated.
             commit = loop.run_in_executor(self._executor, self._journal.record, self._writing)
             try:
                 await asyncio.shield(commit)
@@ -244,20 +246,23 @@ class Writer:
 # The run
 
 GRACE = 10.0
-"""Seconds that requests in flight get to finish when a run is asked to stop."""
+"""Seconds that requests in flight have to finish when a run is stopped."""
 MOST_BACKLOG = 20_000
-"""Uncommitted rows beyond which no further requests are fed (the disk is slower than the model)."""
+"""Number of uncommitted rows above which no further requests are queued (the disk is slower than the model)."""
 MOST_CLAIMED = 4000
 TICK = 0.25
 LOOK_AHEAD = 0.02
-"""Seconds between two looks whether the workers need more requests; there are as many left as are claimed at a time."""
+"""Seconds between checks whether the workers need more requests; the queue then still has up to one claim of requests."""
 _OF_AN_ANSWER = tuple(field.name for field in fields(Completion))
 _YOUNG_OBJECTS = 50_000
-"""Threshold of the garbage collector during a run. Each request makes some hundred short-lived objects: the usual threshold costs 8%."""
+"""Threshold of the garbage collector during a run. Each request creates about 100 short-lived objects: the default threshold costs 8%."""
 
 
 class Generation:
-    """One run: asks every request the journal lacks. `go` runs it once; `stop` may be called meanwhile, from the loop's thread."""
+    """One run, which sends every request that is not in the journal.
+
+    `go` runs it once; `stop` may be called at the same time from the thread of the event loop.
+    """
 
     def __init__(
         self,
@@ -274,7 +279,7 @@ class Generation:
         self._limits = limits = limits if self._local else within_open_files(limits)
         self.tally = Tally(model.name)
         self.loop: asyncio.AbstractEventLoop | None = None
-        """The event loop that `interrupt` speaks to."""
+        """The event loop in which `interrupt` schedules the stop."""
         self._owner = new_owner()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="tiltmeter-journal")
         keys = Keys(model.fingerprint, sampling)
@@ -283,7 +288,7 @@ class Generation:
         self._streak = Streak(model.endpoint, limits)
         self._queue: asyncio.Queue[ClaimedRequest | None] = asyncio.Queue()
         self._sending = [0.0] * limits.max_connections
-        """When each worker's request was sent (monotonic), 0 while it waits for none."""
+        """When the request of each worker was sent (monotonic clock), or 0 if it has none in flight."""
         self._overdue = bytearray(limits.max_connections)
         self._crew: list[asyncio.Task[None]] = []
         self._stopping = False
@@ -291,14 +296,14 @@ class Generation:
         self._finished_at: deque[tuple[float, int]] = deque(maxlen=41)
 
     async def go(self) -> Tally:
-        """Run to the end, committing as it goes.
+        """Run to the end and commit answers continuously.
 
         Raises
         ------
         ProviderError
-            Nothing was answered and nothing will be.
+            There was no answer, and none can be expected.
         InputError
-            The journal refused to be written.
+            The journal could not be written.
         """
         begun = monotonic()
         self._pace = rate_limit_of(self._model.endpoint, self._limits, local=self._local)
@@ -317,7 +322,7 @@ class Generation:
         return self.tally
 
     def stop(self, *, sentence: str | None = None, interrupted: bool = False, grace: float = GRACE) -> None:
-        """Ask nothing more; requests in flight get `grace` seconds to finish. A second call ends those at once."""
+        """Stop sending requests; those in flight have `grace` seconds to finish. A second call cancels them immediately."""
         if self._stopping:
             self._cancel_crew()
             return
@@ -325,13 +330,13 @@ class Generation:
         self.tally.stopped = sentence
         self.tally.interrupted = interrupted
         for number, task in enumerate(self._crew):
-            # The last of the crew is the feeder; the others are workers, of which those that wait for an answer are spared.
+            # The last task is the feeder; the others are workers, and those with a request in flight are not cancelled.
             if grace <= 0 or number == len(self._sending) or not self._sending[number]:
                 task.cancel()
         asyncio.get_running_loop().call_later(grace, self._cancel_crew)
 
     def interrupt(self, *_signal: object) -> None:
-        """Stop as after a signal; may be called from any thread."""
+        """Stop as a signal would; may be called from any thread."""
         if self.loop is not None:
             self.loop.call_soon_threadsafe(partial(self.stop, interrupted=True))
 
@@ -344,7 +349,7 @@ class Generation:
         try:
             await asyncio.wait(self._crew)
         finally:
-            self._stopping = True  # also where the run itself was cancelled: a task that drops its cancellation ends by itself
+            self._stopping = True  # also if the run itself was cancelled: a task that swallows its cancellation then ends by itself
             self._cancel_crew()
             for task in background:
                 task.cancel()
@@ -352,16 +357,16 @@ class Generation:
             await self._settle()
 
     async def _settle(self) -> None:
-        """Commit the rest and release what is claimed but was not asked."""
+        """Commit the remaining rows and release claims on requests that were not sent."""
         loop = asyncio.get_running_loop()
         try:
             try:
                 await self._writer.flush()
             finally:
-                # Also when nothing more could be written: otherwise the next run here would wait for these claims to expire.
+                # Even if the rows could not be written: otherwise the next run would wait for these claims to expire.
                 await loop.run_in_executor(self._executor, self._journal.release, self._owner)
         except InputError as error:
-            lost = f"; {self._writer.backlog} answers could not be kept" if self._writer.backlog else ""
+            lost = f"; {self._writer.backlog} answers could not be stored" if self._writer.backlog else ""
             self._error = InputError(f"{error}{lost}")
 
     async def _guarded(self, part: Callable[..., Coroutine[Any, Any, None]], *given: int) -> None:
@@ -377,13 +382,13 @@ class Generation:
             task.cancel()
 
     async def _deal(self) -> None:
-        """Keep the workers' queue filled, a little ahead of them."""
+        """Keep the queue of the workers filled, slightly ahead of them."""
         feed, dealt = self._feed, 0
         async for jobs in feed.batches():
             if self._stopping:
                 return
             if dealt and self._queue.empty():
-                feed.claim_size = min(2 * feed.claim_size, MOST_CLAIMED)  # the workers ran dry: be further ahead
+                feed.claim_size = min(2 * feed.claim_size, MOST_CLAIMED)  # the workers ran out of requests: claim more at a time
             dealt += len(jobs)
             for job in jobs:
                 self._queue.put_nowait(job)
@@ -393,7 +398,7 @@ class Generation:
             self._queue.put_nowait(None)
 
     def _is_ahead(self) -> bool:
-        """Whether the feeder has to wait for the workers or the disk; never where the run is stopping."""
+        """Return whether the feeder has to wait for the workers or the disk; never while the run is stopping."""
         return not self._stopping and (self._queue.qsize() > self._feed.claim_size or self._writer.backlog > MOST_BACKLOG)
 
     async def _work(self, number: int) -> None:
@@ -405,7 +410,7 @@ class Generation:
             await self._answer(number, job)
 
     async def _answer(self, number: int, job: ClaimedRequest) -> None:
-        """Ask one request until it is answered or given up."""
+        """Send one request until it is answered or given up."""
         request, limits, pace = job.request, self._limits, self._pace
         attempts = counted = 0
         begun = 0.0
@@ -467,16 +472,16 @@ class Generation:
             self._streak.worked = True
         sentence = hopeless or self._streak.given_up(error)
         if sentence is not None and not self._stopping:
-            # Where nothing has ever worked there is nothing to wait for.
+            # If no request has ever succeeded, there is nothing to wait for.
             self.stop(sentence=sentence, grace=GRACE if self._streak.worked else 0.0)
 
     def _write(self, job: ClaimedRequest, status: Literal["ok", "failed"], attempts: int, **columns: Any) -> None:
         self._writer.add(Row(job.key, self._model.fingerprint, job.request.sample, status, attempts, time.time(), **columns))
 
     async def _time_out(self) -> None:
-        """Cancel requests that take too long: one look at all of them now and then, where a timer each would cost a tenth of the speed.
+        """Cancel requests that exceed the timeout, by checking all of them periodically: one timer each would cost a tenth of the speed.
 
-        A model of this process is never late: it is at work, and its requests wait for their turn.
+        Local models have no timeout, because their requests wait for their turn.
         """
         while not self._local:
             await asyncio.sleep(min(TICK, self._limits.timeout / 8))
@@ -492,7 +497,7 @@ class Generation:
             await asyncio.sleep(TICK)
 
     def _snapshot(self) -> Snapshot:
-        """The state of the moment, with what was spent so far."""
+        """Return the current state, including the cost so far."""
         self.tally.cost = self._prices.cost(self.tally.model, self.tally.input_tokens, self.tally.output_tokens)
         now, finished = monotonic(), self.tally.answered + self.tally.failures
         self._finished_at.append((now, finished))
@@ -503,7 +508,7 @@ class Generation:
 
 @contextmanager
 def _rarer_collections() -> Iterator[None]:
-    """Raise the collector's first threshold during a run; a higher one (of the user, or of a run under way) or 0 (off) stays."""
+    """Raise the first threshold of the garbage collector during a run, unless it is higher (set by the user or another run) or 0 (off)."""
     before = gc.get_threshold()
     if not 0 < before[0] < _YOUNG_OBJECTS:
         yield
@@ -516,7 +521,7 @@ def _rarer_collections() -> Iterator[None]:
 
 
 async def outcome_of(model: Model, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion | ModelError:
-    """Ask a model once; whatever goes wrong is a ModelError, which is returned."""
+    """Send one request to a model and return the completion, or a ModelError for any exception."""
     try:
         return await model.complete(messages, sampling, sample)
     except ModelError as error:
@@ -524,5 +529,5 @@ async def outcome_of(model: Model, messages: Sequence[Message], sampling: Sampli
     except TimeoutError:
         return ModelError("timeout", "no answer in time")
     except Exception as error:
-        # A provider's slip on one odd answer must not end a study; its message is not kept, for it might hold a key.
+        # A provider's bug on one unusual answer must not end a study. The message is not kept, because it might contain a key.
         return ModelError("internal", f"the provider failed with {type(error).__name__}", scope="permanent")

@@ -1,6 +1,6 @@
-"""The journal: every answer paid for, in one SQL table, shared by all runs and processes that name the same database.
+"""The journal (response cache): all answers in one SQL table, shared by all runs and processes that use the same database.
 
-A run claims a prompt before it asks for it. Claims of an owner that has expired pass to the next that asks.
+A run claims a request before it sends it. Claims of expired owners pass to the next owner that asks for them.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ if TYPE_CHECKING:
 EXPIRY = 60.0
 """Seconds without a heartbeat after which an owner counts as expired."""
 PATIENCE = 60.0
-"""Seconds a journal waits for a server that has gone away."""
+"""Seconds to wait for an unavailable server."""
 LONGEST_TEXT = 2**26
-"""Characters of one text; no model answers that much."""
+"""Maximum number of characters in a text; no model answers that much."""
 _SHORT = 1.0
-"""Seconds of trouble that are not reported."""
+"""Seconds for which retries are not reported."""
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
 _FETCHED = ("text", "thinking", "finish_reason", "refusal", "input_tokens", "output_tokens", "error_kind", "error_detail", "latency")
-"""Columns that `Journal.fetch` reads beside key and status."""
+"""Columns that `Journal.fetch` reads in addition to key and status."""
 _FREE_TEXTS = ("text", "thinking", "finish_reason", "refusal", "error_detail")
 _PROCESS = re.compile(r"([^|]*)\|(\d{1,18})\|([^|]*)", re.ASCII)
-"""Machine, process number and start, as `new_owner` writes them."""
+"""Machine, process ID and start time, as written by `new_owner`."""
 
 _Result = TypeVar("_Result")
 _Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
@@ -72,7 +72,7 @@ def _none_for_nan(value: object) -> object:
 
 
 class Row(NamedTuple):
-    """One finished request as the journal keeps it; the fields are the columns of the table `completions`."""
+    """One finished request as stored in the journal; the fields are the columns of the table `completions`."""
 
     key: Annotated[bytes, Field(min_length=32, max_length=32)]
     model: Filled[_Text]
@@ -93,31 +93,31 @@ class Row(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """The outcome of a claim: every key is in exactly one of the three."""
+    """The outcome of a claim: every key is in exactly one of the three sets."""
 
     held: set[bytes]
     """Already answered."""
     mine: set[bytes]
-    """Now claimed by the asker, who has to record or release them."""
+    """Now claimed by the caller, which has to record or release them."""
     others: set[bytes]
-    """Claimed by another owner that is alive: ask again later."""
+    """Claimed by another live owner; check again later."""
 
 
 class Owner(NamedTuple):
-    """One run of one process, which may claim prompts."""
+    """One run in one process, which may claim requests."""
 
     token: str
     process: str
-    """Machine, process number and start of the process."""
+    """Machine, process ID and start time of the process."""
 
 
 def new_owner() -> Owner:
-    """Return an owner of this process, unlike any other."""
+    """Return a new unique owner for this process."""
     return Owner(uuid.uuid4().hex, f"{machine_name()}|{os.getpid()}|{_started(os.getpid())}")
 
 
 def machine_name() -> str:
-    """Name the set of process numbers we can see: host, boot and process namespace (containers may share a host name)."""
+    """Return a name for the space of process IDs: host, boot and process namespace (containers may share a host name)."""
     try:
         boot, space = Path("/proc/sys/kernel/random/boot_id").read_text().strip(), str(Path("/proc/self/ns/pid").readlink())
     except OSError:
@@ -126,13 +126,13 @@ def machine_name() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """When a process of this machine started, "" where the system does not say, None when there is no such process."""
+    """Return the start time of a process on this machine, "" if it is not available, or None if there is no such process."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return None if fields[0] == "Z" else fields[19]
     except (OSError, IndexError):
         pass
-    if sys.platform == "win32":  # there, signal 0 would end the process instead of asking after it
+    if sys.platform == "win32":  # where signal 0 would end the process instead of testing for it
         return ""
     try:
         os.kill(pid, 0)
@@ -144,9 +144,9 @@ def _started(pid: int) -> str | None:
 
 
 class Liveness:
-    """Judges other owners: by their process where it is on this machine, otherwise by watching their heartbeat.
+    """Determines whether other owners are alive: by their process if it is on this machine, otherwise by their heartbeat.
 
-    The heartbeat is a counter and is timed by the watcher's own clock, so clocks of different machines need not agree.
+    The heartbeat is a counter, whose changes are timed with the local clock, so that clocks of different machines need not agree.
     """
 
     def __init__(self) -> None:
@@ -158,7 +158,10 @@ class Liveness:
         self._seen.clear()
 
     def state(self, owner: Owner, beat: int) -> Literal["alive", "dead", "elsewhere"]:
-        """Judge `owner`, whose counter is at `beat`; "dead": it will never finish what it claimed, "elsewhere": it has to be watched."""
+        """Return the state of `owner`, whose counter is at `beat`.
+
+        "dead" means that it will never finish what it claimed, and "elsewhere" that its heartbeat must be observed for longer.
+        """
         process = _PROCESS.fullmatch(owner.process)
         here = process is not None and process[1] == self._machine
         if process is None or (here and _started(int(process[2])) != process[3]):
@@ -172,11 +175,11 @@ class Liveness:
 
 
 class Journal:
-    """An open journal. Safe to share between threads; each call is done as a whole and committed when it returns, or not at all.
+    """An open journal. It can be shared between threads; each call is atomic and is committed when it returns.
 
-    Every method raises InputError, in one sentence, when the database refuses (disk full, read-only, locked, damaged). A
-    PostgreSQL server that goes away is waited for, for `PATIENCE` seconds, and asked again: what was done just before its
-    answer was lost does no harm when it is done twice.
+    Every method raises InputError, with one sentence, for an error of the database (disk full, read-only, locked, damaged). If a
+    PostgreSQL server becomes unavailable, a call is retried for `PATIENCE` seconds; all operations are idempotent, so that repeating one
+    whose result was lost does no harm.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -188,9 +191,9 @@ class Journal:
         self._open = False
         self._liveness = Liveness()
         self._tokens: set[str] = set()
-        """Of owners that claim through this object."""
+        """Tokens of owners that claim through this object."""
         self._left: set[str] = set()
-        """Of owners that released everything, though the database may not know it."""
+        """Tokens of owners that released everything, even if the database does not show it yet."""
         look_up_by_keys(engine)
         try:
             self._do(prepare)
@@ -200,27 +203,27 @@ class Journal:
         self._open = True
 
     def _do(self, work: Callable[..., _Result], *given: object, reads: bool = False) -> _Result:
-        """`work(connection, *given)` in a transaction, again and again while the server is away; it has to bear being done twice."""
+        """Run `work(connection, *given)` in a transaction and retry while the server is unavailable; it must be idempotent."""
         began, pause, warned = 0.0, _FIRST_PAUSE, False
         while True:
             try:
                 with self._alone, self._engine.connect().execution_options(reads=reads) as connection, connection.begin():
                     done = work(connection, *given)
             except (UnicodeDecodeError, TypeError):  # a column of SQLite can hold anything
-                remedy = "tiltmeter journal check --repair saves what can be read; or choose another --journal"
+                remedy = "recover readable rows with tiltmeter journal check --repair, or choose another --journal"
                 raise InputError(f"journal {self._where} is damaged: {remedy}") from None
             except DBAPIError as error:
                 sentence = sentence_of(error, self._where)
-                # When a journal is opened a wrong address has to be said at once; a server that is starting says so itself.
+                # When a journal is opened, a wrong address must be reported immediately; a server that is starting reports this itself.
                 if not passes(error) or not (self._open or "database system is" in str(error.orig)):
                     raise InputError(sentence) from None
                 began = began or monotonic()
                 tried = monotonic() - began
                 if not warned and tried > _SHORT:
                     warned = True
-                    _log.warning("journal %s: the database does not answer as it should; trying again for %g s", self._where, PATIENCE)
+                    _log.warning("journal %s: the database is unavailable; retrying for %g s", self._where, PATIENCE)
                 if tried + pause > PATIENCE or self._closed.is_set():
-                    kept = f"tried for {tried:.0f} s; what was committed before is kept, run again to go on"
+                    kept = f"retried for {tried:.0f} s; committed answers are kept, run again to resume"
                     raise InputError(f"{sentence} ({kept})") from None
                 self._closed.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
@@ -228,29 +231,30 @@ class Journal:
                     self._liveness.forget()
             else:
                 if warned:
-                    _log.warning("journal %s: the database is back", self._where)
+                    _log.warning("journal %s: the database is available again", self._where)
                 return done
 
     def held(self, keys: Sequence[bytes]) -> set[bytes]:
-        """Those of `keys` that have an answer."""
+        """Return those of `keys` that have an answer."""
         return self._do(_held, keys, reads=True)
 
     def fetch(self, keys: Sequence[bytes]) -> DataFrame:
-        """The rows of `keys`, one each and in this order.
+        """Return one row for each of `keys`, in this order.
 
         Returns
         -------
-        Columns key (hex), status ("ok", "failed" or "missing"), text, thinking, finish_reason, refusal, input_tokens,
-        output_tokens, error ("kind: detail", null unless failed), latency (seconds).
+        DataFrame
+            Columns key (hex), status ("ok", "failed" or "missing"), text, thinking, finish_reason, refusal, input_tokens,
+            output_tokens, error ("kind: detail", null unless failed), latency (seconds).
         """
         return self._do(_fetch, keys, reads=True)
 
     def record(self, rows: Sequence[Row]) -> None:
-        """Keep finished requests and give up the claims on them. An answer already kept is never replaced; a failure is."""
+        """Store finished requests and release the claims on them. Existing answers are never replaced; failures are."""
         if not rows:
             return
         kept: dict[bytes, Row] = {}
-        for row in rows:  # one row a key, as if they were kept one after the other: the first answer, else the last failure
+        for row in rows:  # one row per key, as if they were stored one by one: the first answer, or the last failure
             before = kept.get(row.key)
             if before is None or before.status != "ok":
                 kept[row.key] = _storable_row(row)
@@ -260,14 +264,14 @@ class Journal:
         insert_rows(connection, completions, _REPLACE_FAILURES, rows)
         done = [row.key for row in rows if row.status == "ok"]
         if failed := [row.key for row in rows if row.status != "ok"]:
-            # Another owner may have claimed them, if this is done a second time.
+            # Another owner may have claimed them if this is a retry.
             done += [key for key, token in _claimed(connection, failed).items() if token in self._tokens]
         _unclaim(connection, done)
 
     def claim(self, keys: Sequence[bytes], owner: Owner) -> Taken:
-        """Reserve for `owner` those of `keys` that are neither answered nor claimed by a living other owner.
+        """Claim for `owner` those of `keys` that are neither answered nor claimed by another live owner.
 
-        Claims of expired owners (see `Liveness`) pass to the next that asks.
+        Claims of expired owners (see `Liveness`) pass to the next owner that asks for them.
         """
         if not keys:
             return Taken(set(), set(), set())
@@ -279,40 +283,40 @@ class Journal:
             self._do(_release_expired, expired)
 
     def _claim(self, connection: Connection, keys: Sequence[bytes], owner: Owner) -> tuple[Taken, dict[str, int]]:
-        """What was taken, and the heartbeat counters of expired owners, also those that held other keys."""
-        # A claim is a heartbeat. The row stays locked meanwhile, so that an owner is not expired while it claims.
+        """Return the outcome of the claim and the heartbeat counters of expired owners, including those with other keys."""
+        # A claim is a heartbeat. The row stays locked, so that an owner does not expire while it claims.
         insert_rows(connection, owners, "(owner) DO UPDATE SET beat = owners.beat + 1", [(*owner, 0)])
         insert_rows(connection, claims, "(key) DO NOTHING", [(key, owner.token) for key in keys])
-        # Others are looked for only now: an owner that claimed one of our keys before us has enrolled before us, too.
+        # Read the other owners only now: an owner that claimed one of our keys before us also registered before us.
         others = [(Owner(*row[:2]), row[2]) for row in connection.execute(select(owners)) if row[0] != owner.token]
         with self._lock:
             expired = {one.token: beat for one, beat in others if one.token in self._left or self._liveness.state(one, beat) == "dead"}
         claimed = _claimed(connection, keys)
         unknown = set(claimed.values()) - {owner.token} - {other.token for other, _ in others}
         mine = {key for key, token in claimed.items() if token == owner.token}
-        # What another process recorded before it gave up its claim is visible from here on.
+        # Rows that another process recorded before it released its claim are visible from here on.
         held = _held(connection, keys)
         _unclaim(connection, list(held & mine))
         mine -= held
         return Taken(held, mine, set(keys) - held - mine), dict.fromkeys(unknown, 0) | expired
 
     def name_model(self, fingerprint: str, name: str) -> None:
-        """Note what users call the model of this fingerprint; the first name stays."""
+        """Store the user-facing name of the model with this fingerprint; the first name is kept."""
         self._do(insert_rows, models, "(fingerprint) DO NOTHING", [(_sql_text(fingerprint), _sql_text(name), time())])
 
     def beat(self, owner: Owner) -> None:
-        """Show that `owner` is alive; due well within `EXPIRY` seconds."""
+        """Send a heartbeat of `owner`; due well within `EXPIRY` seconds."""
         self._do(Connection.execute, update(owners).where(owners.c.owner == owner.token).values(beat=owners.c.beat + 1))
 
     def release(self, owner: Owner) -> None:
-        """Give up every claim of `owner`."""
+        """Release all claims of `owner`."""
         self._tokens.discard(owner.token)
         self._left.add(owner.token)
         self._do(release_owners, [owner.token])
         self._left.discard(owner.token)
 
     def counts(self) -> dict[str, int]:
-        """Rows by status ("ok", "failed"), for the whole journal."""
+        """Return the number of rows by status ("ok", "failed") in the whole journal."""
 
         def count(connection: Connection) -> dict[str, int]:
             query = select(completions.c.status, func.count().label("rows")).group_by(completions.c.status)
@@ -321,7 +325,7 @@ class Journal:
         return self._do(count, reads=True)
 
     def close(self) -> None:
-        """Let go of the database; everything recorded is already committed."""
+        """Close the database; everything recorded is already committed."""
         self._closed.set()
         with self._lock:
             self._engine.dispose()
@@ -334,12 +338,12 @@ class Journal:
 
 
 def open_journal(where: str | Path) -> Journal:
-    """Open the journal at a path (an SQLite file, made when missing) or a database URL (sqlite or postgresql).
+    """Open the journal at a path (an SQLite file, created if missing) or a database URL (sqlite or postgresql).
 
     Raises
     ------
     InputError
-        It cannot be opened and written: no permission, not a database, a newer schema, no driver, no server.
+        The journal cannot be opened for writing: no permission, not a database, a newer schema, no driver, no server.
     """
     return Journal(connect(where))
 
@@ -349,13 +353,13 @@ _REPLACE_FAILURES = f"(key) DO UPDATE SET {_REPLACED} WHERE completions.status <
 
 
 def _held(connection: Connection, keys: Sequence[bytes]) -> set[bytes]:
-    """Those of `keys` that have an answer."""
+    """Return those of `keys` that have an answer."""
     results = for_keys(connection, "SELECT key FROM completions WHERE status = 'ok' AND key", keys)
     return {row[0] for result in results for row in result}
 
 
 def _claimed(connection: Connection, keys: Sequence[bytes]) -> dict[bytes, str]:
-    """The owners of those of `keys` that are claimed."""
+    """Return the owners of those of `keys` that are claimed."""
     return {row[0]: row[1] for result in for_keys(connection, "SELECT key, owner FROM claims WHERE key", keys) for row in result}
 
 
@@ -365,7 +369,7 @@ def _unclaim(connection: Connection, keys: Sequence[bytes]) -> None:
 
 
 def release_owners(connection: Connection, tokens: Sequence[str]) -> None:
-    """Give up every claim of these owners, and forget them."""
+    """Release all claims of these owners, and remove the owners."""
     connection.execute(delete(claims).where(claims.c.owner.in_(tokens)))
     connection.execute(delete(owners).where(owners.c.owner.in_(tokens)))
 
@@ -379,7 +383,7 @@ def _release_expired(connection: Connection, expired: dict[str, int]) -> None:
 
 
 def _fetch(connection: Connection, keys: Sequence[bytes]) -> DataFrame:
-    """The table that `Journal.fetch` promises."""
+    """Return the table described in `Journal.fetch`."""
     import polars as pl
     from polars import DataFrame, Float64, Int32, Series, String, col
 
@@ -399,7 +403,7 @@ def _fetch(connection: Connection, keys: Sequence[bytes]) -> DataFrame:
 
 
 def _sql_text(text: str | None) -> str | None:
-    """`text` as any database can keep it: lone surrogates and NUL, which UTF-8 or SQL cannot carry, become U+FFFD."""
+    """Return `text` in a form that every database can store: lone surrogates and NUL, invalid in UTF-8 or SQL, become U+FFFD."""
     return text if text is None or (text.isascii() and "\0" not in text) else storable(text).replace("\0", "\ufffd")
 
 

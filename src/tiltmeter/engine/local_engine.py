@@ -1,4 +1,4 @@
-"""The engine that does everything in this process, and how it ends a run in order when a signal comes."""
+"""The engine that does everything in this process, and the orderly end of a run after a signal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def run_to_end(run: Generation) -> Tally:
-    """Carry out a run, also inside a running event loop (of a notebook): then in a thread of its own, where Ctrl-C acts like SIGINT."""
+    """Carry out a run; within a running event loop (a notebook) in a separate thread, where Ctrl-C acts like SIGINT."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -40,7 +40,7 @@ def run_to_end(run: Generation) -> Tally:
 
 
 async def _carry_out(run: Generation) -> Tally:
-    """Run in this event loop; ended in order by signals."""
+    """Carry out a run in this event loop, with an orderly end after a signal."""
     run.loop = asyncio.get_running_loop()
     with _stop_on_signal(run):
         return await run.go()
@@ -48,9 +48,9 @@ async def _carry_out(run: Generation) -> Tally:
 
 @contextmanager
 def _stop_on_signal(run: Generation) -> Iterator[None]:
-    """Turn SIGINT, SIGTERM and SIGHUP (unless it is ignored, as under nohup) into an orderly end of `run`.
+    """Handle SIGINT, SIGTERM and SIGHUP (unless it is ignored, as under nohup) by an orderly end of `run`.
 
-    Handlers can be set in the main thread only; elsewhere this does nothing.
+    Signal handlers can be set only in the main thread; in other threads this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -68,14 +68,14 @@ def _stop_on_signal(run: Generation) -> Iterator[None]:
 
 
 class Engine:
-    """Carries out what costs: answers of models and judges, vectors of encoders, scores of classifiers.
+    """Carries out the expensive work: answers of models and judges, vectors of encoders, scores of classifiers.
 
-    This one does everything in the calling process. What comes out does not depend on the engine. The journal is read and written by
-    the calling process alone.
+    This engine does everything in the calling process. Results do not depend on the engine. Only the calling process reads and writes
+    the journal.
     """
 
     name = "local"
-    """As the user wrote it, without credentials; kept in run.json."""
+    """The name as the user wrote it, without credentials; stored in run.json."""
 
     def generate(
         self,
@@ -88,20 +88,21 @@ class Engine:
         progress: Display | None = None,
         prices: Prices | None = None,
     ) -> Tally:
-        """Ask `model` every request that `journal` does not yet hold an answer to, and keep each answer there.
+        """Send every request that has no answer in `journal` to `model`, and store the answers there.
 
-        `requests` is read lazily, a thousand or so at a time, in the thread of the run. Answers are committed at least twice a
-        second. Requests another process is asking through the same journal are awaited, not asked again. Failures that pass are
-        retried, with the whole endpoint slowed down when it says so; a request given up becomes a row with status "failed".
+        `requests` is read lazily, about a thousand at a time, in the thread of the run. Answers are committed at least twice per
+        second. Requests that another process with the same journal is sending are awaited, not repeated. Transient failures are
+        retried, and all requests to the endpoint slow down when it reports overload; a request that is given up becomes a row with
+        status "failed".
 
-        SIGINT, SIGTERM and SIGHUP (in the main thread) end the run in order: requests in flight finish, for ten seconds at most, and are
-        committed; a second signal does not wait for them. May be called inside a running event loop (a notebook), where it
-        runs in a thread of its own and Ctrl-C acts like SIGINT.
+        SIGINT, SIGTERM and SIGHUP (in the main thread) end the run in an orderly way: requests in flight have ten seconds to finish and
+        are committed; a second signal ends the run immediately. The method may be called within a running event loop (a notebook): it
+        then runs in a separate thread, and Ctrl-C acts like SIGINT.
 
         Raises
         ------
         ProviderError
-            Nothing was answered in this run nor held before it, and nothing will be: wrong key, wrong model, no server.
+            There is no answer in this run or in the journal, and none can be expected: wrong key, wrong model, no server.
         InputError
             The journal cannot be written (disk full, read-only, locked), or the price file cannot be used.
         """
@@ -109,25 +110,25 @@ class Engine:
             return run_to_end(Generation(placed, requests, sampling, journal, bounds, progress or Display(), prices or Prices.load()))
 
     def _placed(self, model: Model, limits: Limits) -> AbstractContextManager[tuple[Model, Limits]]:
-        """The model as this engine asks it, and the limits under which it does."""
+        """Return the model and the limits in the form that this engine uses."""
         return nullcontext((model, limits))
 
     def encoder(self, name_or_path: str | Path, *, store: Path | None) -> SentenceEncoder:
-        """See `tiltmeter.models.text_models.SentenceEncoder`."""
+        """Return an encoder; see `tiltmeter.models.text_models.SentenceEncoder`."""
         from tiltmeter.models.text_models import SentenceEncoder
 
         return SentenceEncoder(name_or_path, store=store, **self._elsewhere(SentenceEncoder, name_or_path))
 
     def classifier(self, name_or_path: str | Path, *, store: Path | None) -> TextClassifier:
-        """See `tiltmeter.models.text_models.TextClassifier`."""
+        """Return a classifier; see `tiltmeter.models.text_models.TextClassifier`."""
         from tiltmeter.models.text_models import TextClassifier
 
         return TextClassifier(name_or_path, store=store, **self._elsewhere(TextClassifier, name_or_path))
 
     def _elsewhere(self, kind: type[CachedTextModel], name_or_path: str | Path) -> dict[str, Any]:
-        """Further arguments of an encoder or classifier: on which machines it computes."""
+        """Return further arguments of an encoder or classifier, which select the machines it uses."""
         return {}
 
 
 generate = Engine().generate
-"""As the local engine does it."""
+"""The method `generate` of the local engine."""

@@ -1,4 +1,4 @@
-"""What answers cost: a price file by model name, built in and extended by the user's own."""
+"""Prices of answers by model name: a built-in price file, which the user's own price file extends."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _PRICES = TypeAdapter(dict[str, Price])
 
 
 class Cost(NamedTuple):
-    """US dollars from `low` to `high` for what `of` says: a model, "judge MODEL", or "total".
+    """A range of costs in US dollars, from `low` to `high`, for `of`: a model, "judge MODEL", or "total".
 
-    `low` is None where a price is not known, `high` where there is no upper end.
+    `low` is None if a price is not known, and `high` if there is no upper bound.
     """
 
     of: str
@@ -39,9 +39,9 @@ class Cost(NamedTuple):
 
 
 class Prices:
-    """Prices by model-name pattern (`*` and `?`); an exact name wins over a pattern, a longer pattern over a shorter one.
+    """Prices by pattern of the model name (`*` and `?`).
 
-    The user's own entries win over the built-in ones.
+    Exact names take precedence over patterns, longer patterns over shorter ones, and the user's entries over the built-in ones.
     """
 
     def __init__(self, *tables: Mapping[str, Price]) -> None:
@@ -49,10 +49,10 @@ class Prices:
 
     @classmethod
     def load(cls, path: Path | None = None) -> Self:
-        """The built-in prices, preceded by the user's own.
+        """Load the built-in prices and the user's own.
 
-        These are in `path`, else in the file named by TILTMETER_PRICES, or in `tiltmeter/prices.yaml` of the user's configuration folder
-        where it exists.
+        The user's prices are in `path`, or in the file named by TILTMETER_PRICES, or in `tiltmeter/prices.yaml` in the user's
+        configuration folder, if it exists.
 
         Raises
         ------
@@ -61,19 +61,19 @@ class Prices:
         """
         builtin = _read_price_file(Path(__file__).with_name("prices.yaml"))
         home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "tiltmeter" / "prices.yaml"
-        own = path or os.environ.get("TILTMETER_PRICES") or (home if home.is_file() else None)
-        return cls(_read_price_file(Path(own)), builtin) if own else cls(builtin)
+        user_file = path or os.environ.get("TILTMETER_PRICES") or (home if home.is_file() else None)
+        return cls(_read_price_file(Path(user_file)), builtin) if user_file else cls(builtin)
 
     def price(self, model: str) -> Price | None:
-        """The price of `provider/model`, None when no entry fits."""
+        """Return the price of `provider/model`, or None if no entry matches."""
         for table in self._tables:
-            fitting = [pattern for pattern in table if pattern == model or fnmatchcase(model, pattern)]
-            if fitting:
-                return table[max(fitting, key=lambda pattern: (pattern == model, len(pattern)))]
+            matching = [pattern for pattern in table if pattern == model or fnmatchcase(model, pattern)]
+            if matching:
+                return table[max(matching, key=lambda pattern: (pattern == model, len(pattern)))]
         return None
 
     def cost(self, model: str, input_tokens: float, output_tokens: float) -> float | None:
-        """US dollars for so many tokens, None when the price of the model is not known."""
+        """Return the cost of a number of tokens in US dollars, or None if the price of the model is not known."""
         price = self.price(model)
         return None if price is None else (price.input * input_tokens + price.output * output_tokens) / 1e6
 

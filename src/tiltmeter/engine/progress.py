@@ -1,4 +1,4 @@
-"""Progress of a `generate` call: the counts, and how they are shown (rich, plain, json or not at all), always on standard error."""
+"""Progress of a `generate` call: the counts and their display (rich, plain, json or none), always on standard error."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ from tiltmeter.errors import InputError
 from tiltmeter.sanitising import printable
 
 NOTEBOOK = "notebook"
-"""One line that changes in place below a cell; for `tiltmeter.run`, since no command runs there."""
+"""A line below a cell that is updated in place; used by `tiltmeter.run` in notebooks."""
 NOTEBOOK_INTERVAL = 0.5
 PLAIN_INTERVAL = 5.0
 JSON_INTERVAL = 1.0
 _BAR = 20
 _FIRST = ("left", "cost", "failed", "paused", "rate", "errors", "held", "in_flight", "tokens")
-"""What is shown beside the bar and the count, as far as it fits, the most important first."""
+"""Details shown after the bar and the count if they fit, in order of importance."""
 _LONGEST_TIME = "  99:59:59 to go"
 
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of one `generate` call; final when it returns, growing while it runs.
+    """Counts of one `generate` call, updated while it runs and final when it returns.
 
-    Once a run has ended by itself, `total == held + repeated + answered + failures`.
+    After a complete run, `total == held + repeated + answered + failures`.
     """
 
     model: str
     total: int = 0
     """Requests read from the iterable."""
     held: int = 0
-    """Found in the journal, so not asked (also: answered for us by another process that shares the journal)."""
+    """Requests found in the journal, and therefore not sent (including those answered by another process with the same journal)."""
     repeated: int = 0
-    """Asked for again in the same run while the first asking was under way or had failed."""
+    """Duplicates of requests in the same run that were in progress or had failed."""
     answered: int = 0
     failed: Counter[str] = field(default_factory=Counter)
-    """Requests given up, by the kind of their last error; each is a row with status "failed", asked again by the next run."""
+    """Requests given up, by the kind of their last error; each is a row with status "failed", which the next run retries."""
     errors: Counter[str] = field(default_factory=Counter)
-    """Attempts that failed, by kind, retried or not."""
+    """Failed attempts by kind, retried or not."""
     input_tokens: int = 0
     output_tokens: int = 0
     unmetered: int = 0
     """Answers for which the endpoint reported no token counts; `cost` is then a lower bound."""
     cost: float | None = None
-    """US dollars for the answers of this run, None when the model's price is not known."""
+    """US dollars for the answers of this run; None if the price of the model is not known."""
     seconds: float = 0.0
     stopped: str | None = None
-    """One sentence why the run ended before everything was asked, None when it did not."""
+    """The reason why the run ended early, as one sentence; None if it did not."""
     interrupted: bool = False
     """Whether a signal ended the run."""
 
@@ -66,7 +66,7 @@ class Tally:
 
     @property
     def done(self) -> int:
-        """Requests that need nothing more in this run."""
+        """Requests that are finished in this run."""
         return self.held + self.repeated + self.answered + self.failures
 
     @property
@@ -76,37 +76,37 @@ class Tally:
 
 
 class Snapshot(NamedTuple):
-    """What a display is shown: the counts so far and the state of the moment."""
+    """The current counts and state, for a display."""
 
     tally: Tally
     in_flight: int
     width: int
     """Requests that may be in flight now (the adaptive limit)."""
     rate: float
-    """Requests finished (answered or given up) a second, over the last ten seconds or so."""
+    """Requests finished (answered or given up) per second, over about the last ten seconds."""
     paused: float
-    """Seconds for which the endpoint asked for a pause, 0 when it did not."""
+    """Remaining seconds of a pause that the endpoint requested; 0 if there is none."""
 
 
 class Display(AbstractContextManager["Display"]):
-    """Shows the progress of one `generate` call; used as a context manager around it.
+    """A context manager that shows the progress of one `generate` call.
 
-    `update` is called from the event loop several times a second and once after the end: it has to return quickly, and must
-    keep no reference to the snapshot, whose tally goes on changing.
+    `update` is called from the event loop several times per second and once after the end. It must return quickly and must not keep
+    a reference to the snapshot, whose tally continues to change.
     """
 
     def update(self, snapshot: Snapshot) -> None:
-        """Show the present state; this display shows nothing."""
+        """Show the current state; this display shows nothing."""
 
     def close(self) -> None:
-        """Show the final state and give the terminal back."""
+        """Show the final state and release the terminal."""
 
     def __exit__(self, *exception: object) -> None:
         self.close()
 
 
 def in_notebook() -> bool:
-    """Whether this is the kernel of a notebook (not IPython in a terminal)."""
+    """Return whether this process is a notebook kernel (not IPython in a terminal)."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return shell is not None and getattr(shell, "kernel", None) is not None
 
@@ -117,9 +117,9 @@ def open_display(kind: str | None, total: int, label: str) -> Display:
     Parameters
     ----------
     total
-        Requests there will be.
+        Expected number of requests.
     label
-        What is being done, shown first.
+        Description of the work, shown first.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def open_display(kind: str | None, total: int, label: str) -> Display:
 
 
 class _LineDisplay(Display):
-    """Shows a line of text after each interval, and the last one at the end."""
+    """A display that prints a line after each interval, and the last one at the end."""
 
     def __init__(self, line: Callable[[Snapshot], str], show: Callable[[str], None], interval: float) -> None:
         self._line, self._show, self._interval = line, show, interval
@@ -166,14 +166,14 @@ class _LineDisplay(Display):
 
 
 def _notebook_line(label: str) -> Callable[[str], None]:
-    """A line of text below the present cell, and the function that replaces it, also from another thread."""
+    """Show a line below the current cell, and return a function that replaces it, from any thread."""
     ipython: Any = import_module("IPython.display")
-    handle: Any = ipython.display(ipython.Pretty(f"{label}: begins"), display_id=True)
+    handle: Any = ipython.display(ipython.Pretty(f"{label}: starting"), display_id=True)
     return lambda line: None if handle is None else handle.update(ipython.Pretty(line))
 
 
 class _RichDisplay(Display):
-    """A bar with the count and what fits beside it; the label is above where it leaves no room."""
+    """A progress bar with the count and the details that fit; a long label is printed above it."""
 
     def __init__(self, total: int, label: str) -> None:
         from rich.cells import cell_len
@@ -233,12 +233,12 @@ def _progress_count(done: int, total: int) -> str:
 
 
 def _seconds_left(snapshot: Snapshot, total: int) -> float | None:
-    """Seconds to go at the present rate, None when they cannot be estimated."""
+    """Return the remaining seconds at the current rate, or None if they cannot be estimated."""
     return round(max(0, total - snapshot.tally.done) / snapshot.rate, 1) if snapshot.rate > 0 else None
 
 
 def _progress_parts(snapshot: Snapshot, total: int) -> dict[str, str]:
-    """What there is to say beside the count, by name."""
+    """Return the details to show after the count, by name."""
     tally = snapshot.tally
     left = _seconds_left(snapshot, total)
     parts = {

@@ -1,10 +1,10 @@
-"""How one endpoint is asked: the user's limits, an adaptive bound on concurrency, a shared pause, rate caps, and what follows a failure.
+"""Rate limits of one endpoint: the user's limits, an adaptive bound on concurrency, a shared pause, rate caps, and retries.
 
-Additive increase, multiplicative decrease, as TCP does it: the bound starts low and doubles every round trip until the
-endpoint first says "too much" (429, 503, 529); then it halves and grows by one a round trip. Only a request that was sent
-*after* the last cut may cut again: one burst of refusals is one piece of news. A pause holds for every request to the endpoint.
-Rejected: latency as a signal (answers of very different length look like congestion); a fixed cool-down between cuts (its
-right length depends on the endpoint's latency).
+Concurrency follows additive increase, multiplicative decrease, as in TCP: the bound starts low and doubles every round trip until the
+endpoint first reports overload (429, 503, 529); then it halves, and grows by one per round trip. Only a request that was sent *after* the
+last cut may cut again, so that one burst of rejections counts once. A pause applies to all requests to the endpoint.
+Rejected alternatives: latency as a signal (answers of very different length look like congestion); a fixed cool-down between cuts (its
+right length depends on the latency of the endpoint).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LONGEST_PAUSE = 30.0
 _OVERLOAD_KINDS = frozenset({"rate_limit", "overloaded"})
 _OVERLOAD_STATUS = frozenset({429, 503, 529})
 _RESERVED_FILES = 32
-"""Files a run may open beside what is open and its connections: journal, tables, libraries."""
+"""Files reserved for the journal, tables and libraries, in addition to open files and connections."""
 
 _FIRST_RETRY = 0.5
 _LONGEST_RETRY = 30.0
@@ -44,12 +44,12 @@ _log = logging.getLogger("tiltmeter.engine")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on how hard an endpoint is asked and how long an answer is waited for.
+    """Limits on the load of an endpoint and on the time to wait for an answer.
 
     Raises
     ------
     InputError
-        A bound is not a positive number; the message names it and the value.
+        A limit is not a positive number; the message names it and the value.
 
     Examples
     --------
@@ -59,17 +59,17 @@ class Limits:
     """
 
     max_connections: int = 64
-    """Requests in flight at most; the adaptive limit moves between 1 and this."""
+    """Maximum number of requests in flight; the adaptive limit is between 1 and this."""
     requests_per_minute: float | None = None
-    """None: no cap. Requests are spaced evenly, so no window of a minute holds more."""
+    """None: no cap. Requests are evenly spaced, so that no window of a minute contains more."""
     tokens_per_minute: float | None = None
-    """None: no cap. Input and output tokens together, estimated before a request and corrected by what it really used."""
+    """None: no cap. Input plus output tokens, estimated before a request and corrected by its actual usage."""
     timeout: float = 120.0
-    """Seconds one attempt may take."""
+    """Maximum duration of one attempt, in seconds."""
     retries: int = 6
-    """Attempts after the first one that may fail in passing. Waiting out a rate limit does not count, only the deadline ends it."""
+    """Retries after transient errors. Waiting for a rate limit does not count; only the deadline ends it."""
     deadline: float = 900.0
-    """Seconds one request may take with all its attempts and waits."""
+    """Maximum duration of one request with all attempts and waiting times, in seconds."""
 
     def __post_init__(self) -> None:
         for name, least in (("max_connections", 1), ("retries", 0)):
@@ -85,9 +85,9 @@ class Limits:
 
 
 def within_open_files(limits: Limits) -> Limits:
-    """Return `limits`, with fewer connections where the process may not open as many files; says so on the log.
+    """Return `limits`, with fewer connections (and a warning in the log) if the process may not open as many files.
 
-    Each connection is a file to the operating system. The process's own limit is raised first, as far as it may be.
+    Each connection is a file for the operating system. The soft limit of the process is raised first, as far as possible.
     """
     if sys.platform == "win32":
         return limits
@@ -95,53 +95,53 @@ def within_open_files(limits: Limits) -> Limits:
 
     try:
         open_now = sum(1 for _ in Path("/proc/self/fd").iterdir())
-    except OSError:  # the system does not say
+    except OSError:  # not available on this system
         open_now = 32
     needed = open_now + _RESERVED_FILES + limits.max_connections
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return limits
-    with suppress(OSError, ValueError):  # some systems have a further limit of their own
+    with suppress(OSError, ValueError):  # some systems have a further limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed if hard == resource.RLIM_INFINITY else min(needed, hard), hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= needed:
         return limits
     fitting = max(1, limits.max_connections - (needed - soft))
     _log.warning(
-        "this process may have %d files open, so that %d of %d connections are used at most; raise the limit with ulimit -n",
+        "this process may have only %d open files, so at most %d of %d connections are used; raise the limit with ulimit -n",
         soft, fitting, limits.max_connections,
     )  # fmt: skip
     return replace(limits, max_connections=fitting)
 
 
 def is_overload(error: ModelError) -> bool:
-    """Whether the endpoint said that it is asked too much, rather than that something broke."""
+    """Return whether an error reports overload of the endpoint, rather than another failure."""
     return error.scope == "transient" and (error.status in _OVERLOAD_STATUS or error.kind in _OVERLOAD_KINDS)
 
 
 class _MinuteBudget:
-    """Evenly spaced use of a budget per minute: each use reserves the next free moment."""
+    """A budget per minute with evenly spaced use: each use reserves the next free moment."""
 
     def __init__(self, per_minute: float | None) -> None:
         self._seconds_each = 60.0 / per_minute if per_minute else 0.0
         self._free_at = 0.0
 
     def reserve(self, amount: float, now: float) -> float:
-        """The moment from which `amount` may be used."""
+        """Reserve `amount` and return the time from which it may be used."""
         moment = max(self._free_at, now)
         self._free_at = moment + amount * self._seconds_each
         return moment
 
     def correct(self, surplus: float) -> None:
-        """Account for `surplus` more (or, negative, fewer) than was reserved."""
+        """Account for `surplus` units more (or, if negative, fewer) than reserved."""
         self._free_at += surplus * self._seconds_each
 
 
 class RateLimit:
-    """The gate all requests to one endpoint pass; lives in one event loop.
+    """The limiter for all requests to one endpoint, within one event loop.
 
-    `enter` before a request, `leave` after it, and one of `succeeded`, `overloaded` by its outcome.
-    A `local` model (of this process) gets all requests it may have from the start: it answers them in batches.
+    Call `enter` before a request, `leave` after it, and `succeeded` or `overloaded` depending on its outcome.
+    A `local` model (in this process) gets the maximum number of requests from the start, because it answers them in batches.
     """
 
     def __init__(self, limits: Limits, *, local: bool = False) -> None:
@@ -163,7 +163,7 @@ class RateLimit:
         return int(self._width)
 
     def estimate(self, messages: Sequence[Message], max_tokens: int | None) -> float:
-        """Tokens a request will probably use: a quarter of its characters and an answer of usual length."""
+        """Estimate the tokens of a request: a quarter of its characters, plus an answer of average length."""
         output = self._mean_output if max_tokens is None else min(self._mean_output, max_tokens)
         return sum(len(message.content) for message in messages) / 4 + output
 
@@ -184,13 +184,13 @@ class RateLimit:
                 await self._wait_for_slot()
 
     def leave(self) -> None:
-        """The request is over, however it ended."""
+        """Note the end of a request, whatever its outcome."""
         self.in_flight -= 1
         if self._waiting:
             self._wake()
 
     def succeeded(self, reserved: float, input_tokens: int | None, output_tokens: int | None) -> None:
-        """An answer came: widen, and correct the token budget by what it really used."""
+        """Note an answer: raise the bound, and correct the token budget by the actual usage."""
         self._cuts_in_a_row = 0
         if self._width < self._ceiling:
             self._width = min(self._width + (1.0 if self._slow_start else 1.0 / self._width), float(self._ceiling))
@@ -201,7 +201,7 @@ class RateLimit:
             self._tokens.correct((input_tokens or 0) + output_tokens - reserved)
 
     def overloaded(self, sent_at: float, retry_after: float | None) -> None:
-        """The endpoint refused a request sent at `sent_at` (monotonic) as too much: halve once per burst, pause all requests."""
+        """Note an overload reported for a request sent at `sent_at` (monotonic): halve the bound once per burst, pause all requests."""
         now = monotonic()
         if sent_at > self._cut_at:
             self._slow_start = False
@@ -222,7 +222,7 @@ class RateLimit:
             with suppress(ValueError):
                 self._waiting.remove(turn)
             if turn.done() and not turn.cancelled():
-                self._wake()  # the turn was given to us just now: pass it on
+                self._wake()  # the slot had just been assigned: pass it on
             raise
 
     def _wake(self) -> None:
@@ -238,7 +238,7 @@ _RATE_LIMITS: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[t
 
 
 def rate_limit_of(endpoint: str, limits: Limits, *, local: bool = False) -> RateLimit:
-    """Return the rate limit of an endpoint in the running event loop: shared by all that ask it under the same limits meanwhile."""
+    """Return the rate limit of an endpoint in the running event loop, shared by all concurrent users with the same limits."""
     of_loop = _RATE_LIMITS.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
     found = of_loop.get((endpoint, limits))
     if found is None:
@@ -247,18 +247,18 @@ def rate_limit_of(endpoint: str, limits: Limits, *, local: bool = False) -> Rate
 
 
 def retry_delay(error: ModelError, counted: int, elapsed: float, limits: Limits) -> float | None:
-    """Seconds to wait before asking again, None when the request is to be given up.
+    """Return the seconds to wait before a retry, or None to give up the request.
 
     Parameters
     ----------
     counted
-        Failed attempts so far that count (all but rate limits).
+        Failed attempts so far, without rate limits.
     elapsed
         Seconds since the request was first sent.
     """
     if error.scope != "transient" or counted > limits.retries:
         return None
-    # Full jitter: requests that failed together must not come back together.
+    # Full jitter: requests that failed together must not be retried together.
     delay = random.uniform(0.0, min(_LONGEST_RETRY, _FIRST_RETRY * 2.0 ** min(max(counted - 1, 0), 16)))
     if error.retry_after is not None:
         delay += error.retry_after
@@ -266,9 +266,9 @@ def retry_delay(error: ModelError, counted: int, elapsed: float, limits: Limits)
 
 
 class Streak:
-    """Notices that nothing works (any more), so that a run of a million prompts ends with one sentence rather than a million failures.
+    """Detects that all requests fail, so that a run of a million prompts ends with one message instead of a million failures.
 
-    Each method gives that sentence, or None to go on.
+    Each method returns that message, or None to continue.
     """
 
     def __init__(self, endpoint: str, limits: Limits) -> None:
@@ -279,19 +279,19 @@ class Streak:
         self._fatal = 0
         self._given_up = 0
         self.worked = False
-        """Whether any request was answered, in this run or, as the journal shows, before it."""
+        """Whether any request was answered, in this run or, according to the journal, before it."""
 
     def answered(self) -> None:
-        """An answer came: whatever failed before was not everything."""
+        """Note an answer, and reset the counts of failures."""
         self.worked = self._reached = True
         self._fatal = self._given_up = 0
 
     def attempt_failed(self, error: ModelError, now: float) -> str | None:
-        """One attempt failed at `now` (seconds on any steady clock)."""
+        """Note a failed attempt at `now` (seconds on any monotonic clock)."""
         if error.retry_after is not None and error.retry_after > self._limits.deadline:
             return (
                 f"{self._endpoint} asks to wait {error.retry_after:.0f} s, longer than the deadline of {self._limits.deadline:g} s: "
-                f"run again later, answers so far are kept ({error})"
+                f"run again later; answers received so far are kept ({error})"
             )
         self._reached = self._reached or error.kind != "connection"
         self._unreachable_since = self._unreachable_since or now
@@ -299,13 +299,13 @@ class Streak:
         return self._no_server(error) if unreachable else None
 
     def given_up(self, error: ModelError) -> str | None:
-        """A request was given up because of `error`."""
+        """Note a request that was given up because of `error`."""
         if error.scope == "fatal":
             self._fatal += 1
             if not self.worked:
                 return str(error.detail)
             if self._fatal >= REVOKED_AFTER:
-                return f"{self._endpoint} worked before but now refuses everything: {error.detail}"
+                return f"{self._endpoint} worked before but now rejects all requests: {error.detail}"
         if error.kind in _ABOUT_ONE_PROMPT or (self.worked and error.scope == "permanent"):
             return None
         self._given_up += 1

@@ -1,10 +1,10 @@
-"""The engine on a Ray cluster: the local engine asks models that live in workers, and encoders have their texts computed there.
+"""The engine on a Ray cluster: models and encoders run in workers, and the local engine sends requests to them.
 
-A worker is one actor. The calling process keeps a pool of them and begins sessions, in which each call goes to the worker with the
-fewest. A worker keeps its model loaded from session to session, and loads another one when the work of a new session differs. A call that
-is cancelled here, because its time is up or the session ends, is cancelled in its worker.
-A worker that is lost is replaced, and what it had is given to another: calls are answered at least once, results are taken once.
-Ray's own `max_restarts` is not used, so that one handle is one process with one state.
+A worker is one actor. The calling process keeps a pool of workers and opens sessions, in which each call goes to the worker with the fewest
+calls. A worker keeps its model loaded between sessions, and loads another one if the work of a new session differs. A call that is
+cancelled in the calling process, because of a timeout or the end of the session, is also cancelled in its worker.
+A lost worker is replaced, and its calls go to another worker: calls are answered at least once, and each result is used once.
+Ray's option `max_restarts` is not used, so that one handle always refers to one process with one state.
 """
 
 from __future__ import annotations
@@ -37,49 +37,49 @@ from tiltmeter.models.weights import find_weights, is_out_of_memory
 from tiltmeter.registry import check_known
 
 BATCHES = 4
-"""Batches of texts that a worker has at a time."""
+"""Maximum number of batches of texts per worker."""
 MOST_LOSSES = 5
-"""Workers lost in a row, without any result, before a session is given up; as many more as there are workers."""
+"""Consecutive losses of workers without any result after which a session fails, in addition to the number of workers."""
 START = 300
-"""Seconds without any worker after which a session is given up: a cluster that grows by itself needs minutes."""
+"""Seconds without any worker after which a session fails: an autoscaling cluster needs minutes."""
 FIRST = 20.0
-"""Seconds a session waits for its first worker before it takes calls, which then wait (and can be interrupted)."""
+"""Seconds that a session waits for its first worker before it accepts calls, which then wait (and can be interrupted)."""
 IDLE = 15.0
-"""Seconds after which a worker with nothing to do is ended, where there are more than the fewest."""
+"""Seconds after which an idle worker is stopped, if there are more than the minimum."""
 
 
 _WHOLE = "[1-9][0-9]{0,5}"
 _AMOUNT = "0?[.][0-9]*[1-9]|[1-9][0-9]{0,5}"
 _WHOLE_WORDS = "a whole number of 1 or more"
-_AMOUNT_WORDS = "a number above 0; above 1, Ray takes whole numbers only"
+_AMOUNT_WORDS = "a number above 0; above 1, Ray accepts only whole numbers"
 _FORMS = {
     "workers": (f"{_WHOLE}(?:-{_WHOLE})?", f"{_WHOLE_WORDS}, or two as in 2-8"),
     "cpus": (_AMOUNT, _AMOUNT_WORDS),
     "gpus": (f"{_AMOUNT}|0", _AMOUNT_WORDS),
     "batch": (_WHOLE, _WHOLE_WORDS),
 }
-"""How the value of each option is written, in a pattern and in words."""
+"""The allowed values of each option, as a pattern and as a description."""
 
 
 @dataclass(frozen=True, slots=True)
 class RayOptions:
-    """How many workers there are, what each one takes of a machine, and how much it is given at a time."""
+    """The number of workers, the resources of each worker, and its maximum load."""
 
     workers: tuple[int, int] = (0, 0)
-    """Fewest and most workers; 0: as many as fit into the cluster when it is opened."""
+    """Minimum and maximum number of workers; 0: as many as fit into the cluster when it is opened."""
     cpus: float = 1.0
-    """Cores of each worker; may be a fraction."""
+    """Cores per worker; may be a fraction."""
     gpus: float = 0.0
-    """GPUs of each worker; a fraction lets several workers share one."""
+    """GPUs per worker; with a fraction, several workers share one."""
     batch: int | None = None
-    """Prompts a worker has at a time at most; None: as many as there are connections."""
+    """Maximum number of concurrent prompts per worker; None: the number of connections."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> RayOptions:
-        """Read what the user wrote after -E. Raises InputError: an unknown option, or a value that is none of its kind."""
+        """Parse the `-E` options; raise InputError for an unknown option or an invalid value."""
         values: dict[str, Any] = {}
         for name, value in given.items():
-            check_known(name, sorted(_FORMS), f"-E {name}={value}: ray takes no such option")
+            check_known(name, sorted(_FORMS), f"-E {name}={value}: ray has no such option")
             form, wanted = _FORMS[name]
             if not re.fullmatch(form, value):
                 raise InputError(f"-E {name}={value}: give {wanted}")
@@ -91,13 +91,13 @@ class RayOptions:
 
 
 def last_line(error: Exception) -> str:
-    """Return the last line of what Ray said, without its traceback."""
-    said = str(error).strip().rpartition("\n")[2]
-    return f"{type(error).__name__}: {said}"
+    """Return the last line of a Ray error, without its traceback."""
+    line = str(error).strip().rpartition("\n")[2]
+    return f"{type(error).__name__}: {line}"
 
 
 class ModelWork:
-    """Completions of one model. A payload is the arguments of `Model.complete`, a result a Completion or a ModelError."""
+    """Completions of one model. A payload contains the arguments of `Model.complete`; a result is a Completion or a ModelError."""
 
     def __init__(self, model: Model) -> None:
         self.whose, self._model, self._fingerprint = model.name, model, model.fingerprint
@@ -106,8 +106,8 @@ class ModelWork:
         """Open the model."""
         if self._model.fingerprint != self._fingerprint:
             raise ProviderError(
-                f"{self.whose} is not the same on every machine: here {self._fingerprint}, on a worker {self._model.fingerprint}; "
-                "give all of them the same files, and say which device and dtype to use"
+                f"{self.whose} differs between machines: {self._fingerprint} here, {self._model.fingerprint} on a worker; "
+                "use the same files on all machines, and set device and dtype"
             )
         await self._model.__aenter__()
 
@@ -121,9 +121,9 @@ class ModelWork:
 
 
 class VectorWork:
-    """Vectors of one encoder, or scores of one classifier. A payload is what to compute, and a batch of texts.
+    """Vectors of one encoder, or scores of one classifier. A payload contains what to compute, and a batch of texts.
 
-    A result is an array, a MemoryError where the batch does not fit into the memory of the worker, or a TiltmeterError.
+    A result is an array, a MemoryError if the batch does not fit into the memory of the worker, or a TiltmeterError.
     """
 
     def __init__(self, kind: type[CachedTextModel], name: str, device: str, identity: str) -> None:
@@ -131,10 +131,10 @@ class VectorWork:
         self._kind, self._name, self._device, self._identity = kind, name, device, identity
 
     async def start(self) -> None:
-        """Find the weights; they are read for the first batch."""
+        """Find the weights, which are loaded for the first batch."""
         self._model = self._kind(self._name, store=None, device=self._device)
         if self._model.identity != self._identity:
-            raise ProviderError(f"{self.whose} is not the same on every machine: give all of them the same files")
+            raise ProviderError(f"{self.whose} differs between machines: use the same files on all machines")
 
     async def do(self, payload: tuple[str, Sequence[str]]) -> Any:
         """Return the result of one call."""
@@ -144,11 +144,11 @@ class VectorWork:
             return MemoryError() if is_out_of_memory(error) else _failure_of(error)
 
     async def close(self) -> None:
-        """Do nothing: weights go with the last reference to them."""
+        """Do nothing: the weights are freed with the last reference to them."""
 
 
 class RayWorker:
-    """An asynchronous actor, one for each worker of the pool."""
+    """A worker of the pool: an asynchronous actor."""
 
     def __init__(self) -> None:
         self._pickled = b""
@@ -156,7 +156,7 @@ class RayWorker:
         self._beginning = asyncio.Lock()
 
     async def begin(self, pickled: bytes, release: str) -> TiltmeterError | None:
-        """Load the work of a session (made by this release of Tiltmeter) in place of the one before, unless it is loaded."""
+        """Load the work of a session (pickled by this release of Tiltmeter), unless it is already loaded."""
         async with self._beginning:
             if pickled != self._pickled:
                 try:
@@ -172,7 +172,7 @@ class RayWorker:
     async def _load(self, pickled: bytes, release: str) -> None:
         if version("tiltmeter") != release:
             raise ProviderError(
-                f"this has tiltmeter {version('tiltmeter')} and not {release}: install the same version on every node of the cluster"
+                f"the worker has tiltmeter {version('tiltmeter')}, not {release}: install the same version on every node of the cluster"
             )
         if self._work is not None:
             await self._work.close()
@@ -181,7 +181,7 @@ class RayWorker:
         try:
             work = pickle.loads(pickled)  # noqa: S301 - it comes from the calling process, through Ray
         except (ImportError, AttributeError, OSError) as error:
-            raise ProviderError(f"something the work needs is missing: {error}; install it on every node of the cluster") from None
+            raise ProviderError(f"a required package or file is missing: {error}; install it on every node of the cluster") from None
         await work.start()
         self._work, self._pickled = work, pickled
 
@@ -189,11 +189,11 @@ class RayWorker:
 def _failure_of(error: Exception) -> TiltmeterError:
     if isinstance(error, TiltmeterError):
         return type(error)(f"{error} (on the worker {platform.node()})")
-    return ProviderError(f"the worker {platform.node()} failed with {type(error).__name__}")  # its message might hold a key
+    return ProviderError(f"the worker {platform.node()} failed with {type(error).__name__}")  # its message might contain a key
 
 
 class WorkerPool:
-    """The workers of a cluster, from the first session to `close`; one session at a time, by `lock`."""
+    """The workers of a cluster, from the first session to `close`; `lock` permits one session at a time."""
 
     def __init__(self, options: RayOptions) -> None:
         self.options = options
@@ -202,7 +202,7 @@ class WorkerPool:
         self.actors: list[Any] = []
 
     def hire(self) -> Any:
-        """Create one more worker, which starts as soon as the cluster has room for it."""
+        """Create another worker, which starts when the cluster has room for it."""
         import ray
 
         actor = ray.remote(RayWorker).options(num_cpus=self.options.cpus, num_gpus=self.options.gpus).remote()
@@ -210,20 +210,20 @@ class WorkerPool:
         return actor
 
     def dismiss(self, actor: Any) -> None:
-        """End a worker."""
+        """Stop a worker."""
         import ray
 
         self.actors.remove(actor)
         ray.kill(actor)
 
     def cancel(self, call: Any) -> None:
-        """End a call under way."""
+        """Cancel a call in progress."""
         import ray
 
         ray.cancel(call)
 
     def close(self) -> None:
-        """End all workers."""
+        """Stop all workers."""
         while self.actors:
             self.dismiss(self.actors[0])
 
@@ -231,17 +231,17 @@ class WorkerPool:
 class PoolSession:
     """One piece of work on the workers of a pool, inside one event loop.
 
-    When the work cannot be done, `failure` says why: it is the result of all calls, and is raised at the end.
+    If the work cannot be done, `failure` contains the error: it is the result of all calls, and is raised at the end.
 
     Parameters
     ----------
     slots
-        Calls a worker has at a time at most; where there are more, workers are added.
+        Maximum number of concurrent calls per worker; for more calls, workers are added.
 
     Raises
     ------
     InputError
-        The work holds something that cannot be pickled.
+        The work contains something that cannot be pickled.
     """
 
     def __init__(self, pool: WorkerPool, work: ModelWork | VectorWork, slots: int) -> None:
@@ -249,17 +249,17 @@ class PoolSession:
 
         self._pool, self._whose, self._slots = pool, work.whose, slots
         try:
-            self._work = bytes(ray.cloudpickle.dumps(work))  # type: ignore[no-untyped-call]  # unlike pickle, it takes what a script defined
+            self._work = bytes(ray.cloudpickle.dumps(work))  # type: ignore[no-untyped-call]  # unlike pickle, it supports objects defined in a script
         except Exception as error:
-            said = f"{work.whose} cannot be sent to the workers of a cluster ({last_line(error)}); leave --engine ray out"
-            raise InputError(said) from None
+            message = f"{work.whose} cannot be sent to the workers of a cluster ({last_line(error)}); remove --engine ray"
+            raise InputError(message) from None
         self.failure: TiltmeterError | None = None
         self._calls: dict[Any, int] = {}
-        """Calls that each worker that is ready has."""
+        """Number of calls of each worker that is ready."""
         self._used: set[Any] = set()
-        """Workers that were given a call since they were last looked at."""
+        """Workers that got a call since the last check for idle workers."""
         self._free: asyncio.PriorityQueue[tuple[int, int, Any]] = asyncio.PriorityQueue()
-        """A place for one call: how many calls its worker has before it, a number, the worker. The least busy worker comes first."""
+        """Free slots: rank of the slot within its worker, serial number, worker. Slots of the least busy workers come first."""
         self._numbers = count(1)
         self._tasks: list[asyncio.Task[None]] = []
         self._waiting = self._losses = 0
@@ -284,7 +284,7 @@ class PoolSession:
             raise self.failure
 
     async def call(self, payload: Any) -> Any:
-        """Return the result a worker gives for this payload, or the TiltmeterError for which there can be none."""
+        """Return the result of a worker for this payload, or the TiltmeterError that prevents one."""
         while True:
             self._waiting += 1
             self._grow()
@@ -294,7 +294,7 @@ class PoolSession:
                 self._waiting -= 1
             actor = place[2]
             if self.failure:
-                self._free.put_nowait(place)  # for the next that waits
+                self._free.put_nowait(place)  # for the next waiting call
                 return self.failure
             if actor not in self._calls:
                 continue  # it was lost or dismissed
@@ -315,7 +315,7 @@ class PoolSession:
                     self._free.put_nowait(place)
 
     def _grow(self) -> None:
-        """Add a worker where more calls wait than those that are ready can take."""
+        """Add a worker if more calls are waiting than the ready workers can take."""
         if self._waiting > self._free.qsize() and len(self._calls) == len(self._pool.actors) < self._pool.most:
             self._hire()
 
@@ -323,15 +323,15 @@ class PoolSession:
         self._tasks.append(asyncio.create_task(self._begin(self._pool.hire())))
 
     async def _begin(self, actor: Any) -> None:
-        """Give a worker calls as soon as it has started and loaded the work."""
+        """Make a worker available for calls when it has started and loaded the work."""
         begun = asyncio.ensure_future(actor.begin.remote(self._work, version("tiltmeter")))
         failure: TiltmeterError | None = None
         with self._noticing_losses(actor):
             while not (failure or (await asyncio.wait([begun], timeout=START))[0]):
                 if not self._calls:
                     cpus, gpus = self._pool.options.cpus, self._pool.options.gpus
-                    said = f"the cluster has had no room for a worker of {cpus:g} CPUs and {gpus:g} GPUs for {START} s"
-                    failure = ProviderError(f"{said}: see what it has with `ray status`")
+                    message = f"the cluster has had no room for a worker with {cpus:g} CPUs and {gpus:g} GPUs for {START} s"
+                    failure = ProviderError(f"{message}: check its resources with `ray status`")
             if failure := failure or begun.result():
                 self._fail(failure)
                 return
@@ -344,7 +344,7 @@ class PoolSession:
 
     @contextmanager
     def _noticing_losses(self, actor: Any) -> Iterator[None]:
-        """Replace a worker that is lost meanwhile; end the session where the cluster is."""
+        """Replace the worker if it is lost during the block; end the session if the cluster is lost."""
         import ray
 
         try:
@@ -355,7 +355,7 @@ class PoolSession:
             self._fail(ProviderError(f"the connection to the cluster was lost ({type(error).__name__})"))
 
     async def _dismiss_idle(self) -> None:
-        """End workers that have had nothing to do for a while, where there are more than the fewest."""
+        """Stop idle workers periodically, if there are more than the minimum."""
         while True:
             self._used.clear()
             await asyncio.sleep(IDLE)
@@ -365,14 +365,14 @@ class PoolSession:
                     self._pool.dismiss(actor)
 
     def _fail(self, failure: TiltmeterError) -> None:
-        """End the session; every call gets this result."""
+        """End the session; all calls return this error."""
         self.failure = self.failure or failure
         self._ready.set()
         self._free.put_nowait((-1, 0, None))
 
     def _replace(self, actor: Any, error: Exception) -> None:
-        """Have another worker in place of one that was lost; its calls are asked again."""
-        if actor not in self._pool.actors:  # another of its calls has noticed
+        """Replace a lost worker; its calls are repeated."""
+        if actor not in self._pool.actors:  # already replaced by another of its calls
             return
         self._pool.dismiss(actor)
         self._calls.pop(actor, None)
@@ -380,14 +380,14 @@ class PoolSession:
         if self._losses < MOST_LOSSES + len(self._pool.actors):
             self._hire()
         else:
-            said = f"workers of the cluster were lost {self._losses} times in a row ({last_line(error)}); answers so far are kept"
-            self._fail(ProviderError(f"{self._whose}: {said}"))
+            message = f"workers of the cluster were lost {self._losses} times in a row ({last_line(error)}); answers so far are kept"
+            self._fail(ProviderError(f"{self._whose}: {message}"))
 
 
 class RemoteModel(PoolSession):
-    """A model whose completions come from the workers of a pool; the local engine asks it as any other.
+    """A model whose completions come from the workers of a pool; the local engine treats it like any other model.
 
-    Journal, retries, rate limits, time limits and progress are those of the local engine, and stay in the calling process.
+    Journal, retries, rate limits, timeouts and progress are those of the local engine, in the calling process.
     """
 
     def __init__(self, pool: WorkerPool, model: Model, slots: int, *, local: bool) -> None:
@@ -409,8 +409,8 @@ class RemoteVectors:
         self._pool, self._work, self.workers = pool, work, pool.most
 
     def __call__(self, what: str, batches: Sequence[Sequence[str]]) -> list[Any]:
-        """Return one array a batch. Raises MemoryError where a batch does not fit into the memory of a worker."""
-        with self._pool.lock, ThreadPoolExecutor(1) as thread:  # a thread, because an event loop may run in this one (a notebook)
+        """Return one array per batch; raise MemoryError if a batch does not fit into the memory of a worker."""
+        with self._pool.lock, ThreadPoolExecutor(1) as thread:  # a thread, because this one may already run an event loop (a notebook)
             results = thread.submit(asyncio.run, self._results(what, batches)).result()
         for result in results:
             if isinstance(result, Exception):
@@ -423,10 +423,10 @@ class RemoteVectors:
 
 
 class RayEngine(Engine):
-    """The engine on a cluster. One kind of work has the workers at a time.
+    """The engine on a cluster. The workers do one kind of work at a time.
 
-    The limits hold for all workers together: each has its share of the connections. A model that lives in the workers has no endpoint
-    to spare: each worker may have `max_connections` requests under way.
+    For a remote endpoint, the limits apply to all workers together, which share the connections. For a model that runs in the workers, each
+    worker may have `max_connections` requests in flight.
     """
 
     def __init__(self, name: str, options: RayOptions) -> None:
@@ -441,8 +441,8 @@ class RayEngine(Engine):
         slots = self._options.batch or (limits.max_connections if local else math.ceil(limits.max_connections / most))
         if isinstance(model, BulkModel):
             if self._options.gpus < 1:
-                said = "-M runner=vllm needs whole GPUs for each worker: give -E gpus=1 or more, or leave runner=vllm out"
-                raise ProviderError(f"{model.name}: {said}")
+                message = "-M runner=vllm needs whole GPUs for each worker: give -E gpus=1 or more, or remove runner=vllm"
+                raise ProviderError(f"{model.name}: {message}")
             model = copy(model)
             model.gpus = int(self._options.gpus)
         with self._pool.lock:
@@ -450,11 +450,11 @@ class RayEngine(Engine):
             yield remote, replace(limits, max_connections=slots * most) if local else limits
 
     def close(self) -> None:
-        """End the workers; they are created again when there is work."""
+        """Stop the workers; they are created again when needed."""
         self._pool.close()
 
     def _elsewhere(self, kind: type[CachedTextModel], name_or_path: str | Path) -> dict[str, Any]:
-        """The store is read and written here, the vectors it lacks are made by workers."""
+        """Return arguments that compute vectors in the workers; the store is read and written in the calling process."""
         place = Path(name_or_path).expanduser()
         name = str(place.absolute() if place.is_dir() else name_or_path)
         work = VectorWork(kind, name, self._device, find_weights(name).identity)

@@ -1,4 +1,4 @@
-"""Findings and tables in the formats of other tools. A format is one entry of `FORMATS`; its library is imported when it is used."""
+"""Export of findings and tables to the formats of other tools. Each format is an entry of `FORMATS`; its library is imported lazily."""
 
 import lazy_loader
 

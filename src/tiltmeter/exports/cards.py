@@ -1,4 +1,4 @@
-"""For model hubs: a section and metadata for a model card, and a run as a dataset folder with its card."""
+"""Exports for model hubs: a section and metadata for a model card, and a dataset folder with a dataset card."""
 
 from __future__ import annotations
 
@@ -25,31 +25,30 @@ from tiltmeter.runs.plain_findings import findings_table
 from tiltmeter.study import NAMED, beside, metric_name
 
 HOW_TO_SPEAK = (
-    "These numbers say what a model associates with groups of people in its answers to these prompts. They say nothing about people, and a"
-    " model in which no bias was shown may still have some that these prompts do not ask for."
+    "These results describe what a model associates with groups of people in its answers to these prompts. They do not describe people."
+    " A model that shows no bias here may still have biases that these prompts do not measure."
 )
 
 
 def front_matter(metadata: Mapping[str, Any]) -> str:
-    """Metadata between two rules, as the hub reads it; texts from outside are YAML scalars."""
+    """Return metadata as YAML front matter; external texts are safely quoted scalars."""
     return f"---\n{yaml.safe_dump(dict(metadata), sort_keys=False, allow_unicode=False, width=1_000_000)}---\n"
 
 
 def sources(about: Mapping[str, Any]) -> str:
-    """A section on the outside data of a run: origin, licence, restriction, citation; empty where there was none."""
+    """Return a section on the external data of a run (origin, licence, restriction, citation), or "" if there is none."""
     data = about["data"]
     if not data:
         return ""
     fields = {"Data": "title", "Licence": "licence", "Origin": "origin", "Version": "version", "Cite": "citation"}
     restricted = [f"{entry.get('title') or entry['name']} ({entry['restricted']})" for entry in data if entry.get("restricted")]
     warning = (
-        f"**Not free to be passed on:** prompts made of {markdown.text('; '.join(restricted))}."
-        " Whether you may publish them is yours to judge.\n\n"
+        f"**Restricted redistribution:** prompts based on {markdown.text('; '.join(restricted))}. Check whether you may publish them.\n\n"
         if restricted
         else ""
     )
     cells = [Column(name, [str(entry.get(field) or "") for entry in data]) for name, field in fields.items()]
-    return f"## Outside data\n\n{warning}{markdown.table(Table('', cells))}\n"
+    return f"## External data\n\n{warning}{markdown.table(Table('', cells))}\n"
 
 
 _ARGS = (
@@ -59,7 +58,7 @@ _ARGS = (
 
 
 def write_card(wanted: Wanted) -> None:
-    """Front matter with one result per finding that has a value, then a section with interval, marks, and limits.
+    """Write a model card: front matter with one result per computed finding, and a section with intervals, marks and limitations.
 
     Raises
     ------
@@ -69,7 +68,7 @@ def write_card(wanted: Wanted) -> None:
     about = wanted.run.about
     names = [one["name"] for one in about["models"]]
     if wanted.model is None and len(names) > 1:
-        raise InputError(f"a model card is about one model; choose with --model: {', '.join(names)}")
+        raise InputError(f"a model card describes one model; choose one with --model: {', '.join(names)}")
     name = wanted.model or names[0]
     findings = _described(findings_of(wanted._replace(model=name)), wanted.run.grades)
     write_text(wanted, _metadata(name, findings, about) + _section(name, findings, about))
@@ -92,7 +91,7 @@ def _metric(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _described(findings: DataFrame, grades: DataFrame) -> DataFrame:
-    """Findings with `name`, their short name, and `description`, null where no grade has one."""
+    """Add `name` (the short name) and `description` (null if there is none) to findings."""
     keys = ["model", "part", *NAMED]
     joined = beside(findings, grades.select(*keys, "description"), *keys)
     return joined.with_columns(name=metric_name())
@@ -100,13 +99,13 @@ def _described(findings: DataFrame, grades: DataFrame) -> DataFrame:
 
 def _section(name: str, findings: DataFrame, about: Mapping[str, Any]) -> str:
     notes = "".join(f"- Note: {markdown.text(note)}\n" for note in [*notes_of(findings), *_doubts(findings), *limits(about)])
-    said = findings.drop_nulls("description").unique(["part", "name"], maintain_order=True)
+    described = findings.drop_nulls("description").unique(["part", "name"], maintain_order=True)
     meanings = [
-        Column(title, said[field].to_list()) for title, field in (("Part", "part"), ("Metric", "name"), ("What it says", "description"))
+        Column(title, described[field].to_list()) for title, field in (("Part", "part"), ("Metric", "name"), ("Meaning", "description"))
     ]
     return (
         f"\n## Bias\n\n{facts(about, name)}\n{HOW_TO_SPEAK}\n\n{markdown.table(findings_table('Findings', findings))}\n"
-        f"### What the metrics say\n\n{markdown.table(Table('', meanings))}\n### Limits\n\n{notes}{_again(about, '###')}\n"
+        f"### Meaning of the metrics\n\n{markdown.table(Table('', meanings))}\n### Limitations\n\n{notes}{_again(about, '###')}\n"
         f"{sources(about).replace('## ', '### ', 1)}"
     )
 
@@ -115,81 +114,81 @@ def _doubts(findings: DataFrame) -> list[str]:
     ungraded = findings.filter(col.mark == "ungraded").height
     missing = findings.filter(col.estimate.is_null() | col.estimate.is_nan()).height
     lost, all_ = findings.select((col.attempts - col.answered).sum().alias("lost"), col.attempts.sum()).row(0)
-    said = [
-        (ungraded, f"{ungraded} of {findings.height} numbers could not be graded: more items or readable answers are needed."),
-        (missing, f"{missing} of {findings.height} numbers could not be computed and are not among the metadata."),
-        (lost, f"Over all numbers, {lost:,} of {all_:,} attempts gave no readable answer (refused, unreadable, empty or failed)."),
+    doubts = [
+        (ungraded, f"{ungraded} of {findings.height} metrics could not be graded; more items or parsed answers are needed."),
+        (missing, f"{missing} of {findings.height} metrics could not be computed and are missing from the metadata."),
+        (lost, f"Over all metrics, {lost:,} of {all_:,} attempts gave no parsed answer (refused, unreadable, empty or failed)."),
     ]
-    return [sentence for count, sentence in said if count]
+    return [sentence for count, sentence in doubts if count]
 
 
 _CARD = "README.md"
 _STAGES = "stages"
 _OWN = ("findings", "responses", "measures", "design")
 _ABOUT = {
-    "findings": "one row per number: estimate, interval, p, q, mark, what was counted and how it is defined",
+    "findings": "one row per metric: estimate, interval, p, q, mark, counts and definition",
     "responses": "one row per model and attempt, with the answer",
-    "measures": "one row per model and attempt: what was read from the answer",
-    "design": "one row per prompt, with the factors that vary",
-    "examples": "the answers that moved each key number most",
+    "measures": "one row per model and attempt, with the parsed answer",
+    "design": "one row per prompt, with the experimental factors",
+    "examples": "the most influential answers for each key metric",
 }
 
 
 def write_dataset(wanted: Wanted) -> None:
-    """A folder with a card (README.md), run.json, study.yaml, and every table as Parquet, byte for byte that of the run.
+    """Write a dataset folder with a card (README.md), run.json, study.yaml, and unmodified copies of all Parquet tables.
 
-    `datasets.load_dataset(FOLDER, "findings")` opens it, and so does `tiltmeter.load(FOLDER)`.
+    The folder can be opened with `datasets.load_dataset(FOLDER, "findings")` and `tiltmeter.load(FOLDER)`.
     """
     target = wanted.path
     try:
         if target.exists() and not _replaceable(target):
-            raise InputError(f"{target} exists and is no dataset that Tiltmeter wrote; give a new folder with -o")
+            raise InputError(f"{target} exists and was not written by Tiltmeter; choose a new folder with -o")
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".dataset.") as aside:
-            made = Path(aside) / "new"
-            _fill(made, wanted)
+            new = Path(aside) / "new"
+            _fill(new, wanted)
             if target.exists():
                 target.replace(Path(aside) / "old")
-            made.replace(target)
+            new.replace(target)
     except OSError as error:
-        raise InputError(f"cannot write {target}: {error.strerror or error}; give a folder in a place you may write to") from error
+        raise InputError(f"cannot write {target}: {error.strerror or error}; choose a writable folder") from error
 
 
 def _replaceable(target: Path) -> bool:
-    """An empty folder, or one that holds nothing but an earlier export."""
+    """Return True if the folder is empty or contains only an earlier export."""
     if not target.is_dir():
         return False
     names = {one.relative_to(target).as_posix() for one in target.rglob("*")}
     ours = {_CARD, "run.json", "study.yaml", _STAGES}
-    strange = {name for name in names - ours if not name.removeprefix(f"{_STAGES}/").endswith(".parquet")}
+    foreign = {name for name in names - ours if not name.removeprefix(f"{_STAGES}/").endswith(".parquet")}
     card = target / _CARD
-    return not names or (not strange and card.is_file() and "\n- tiltmeter\n" in card.read_text(encoding="utf-8", errors="replace"))
+    return not names or (not foreign and card.is_file() and "\n- tiltmeter\n" in card.read_text(encoding="utf-8", errors="replace"))
 
 
 def _tables(folder: RunFolder) -> dict[str, Path]:
-    """Tables by the name of their configuration, the findings first as the default."""
+    """Return the paths of all tables by configuration name; the findings, which are the default, come first."""
     own = {name: folder.table_path(name) for name in _OWN}
     return own | {path.stem: path for path in sorted((folder.path / _STAGES).glob("*.parquet")) if path.stem not in own}
 
 
-def _fill(made: Path, wanted: Wanted) -> None:
+def _fill(target: Path, wanted: Wanted) -> None:
     folder = wanted.run.folder
     folder.whole()
-    made.mkdir()
+    target.mkdir()
     configs = {}
     for name, path in _tables(folder).items():
         place = path.relative_to(folder.path)
-        (made / place).parent.mkdir(exist_ok=True)
-        if _rows(folder, name):  # the hub opens no table without rows
+        (target / place).parent.mkdir(exist_ok=True)
+        if _rows(folder, name):  # the hub cannot open tables without rows
             configs[name] = place.as_posix()
-        shutil.copyfile(path, made / place)
+        shutil.copyfile(path, target / place)
     for name in ("run.json", "study.yaml"):
-        shutil.copyfile(folder.path / name, made / name)
-    (made / _CARD).write_text(_card(wanted, configs), encoding="utf-8", newline="\n")
+        shutil.copyfile(folder.path / name, target / name)
+    (target / _CARD).write_text(_card(wanted, configs), encoding="utf-8", newline="\n")
 
 
 def _rows(folder: RunFolder, table: str) -> int:
-    """How many rows a table has; raises InputError where it is damaged."""
+    """Count the rows of a table; raises InputError if it is damaged."""
     with reading(folder.path):
         lazy = folder.scan(table) if table in _OWN else folder.stages()[table]
         counted: int = lazy.select(pl.len()).collect().item()
@@ -214,15 +213,15 @@ def _card(wanted: Wanted, configs: Mapping[str, str]) -> str:
     notes = "".join(f"\nNote: {markdown.text(note)}\n" for note in [*notes_of(key), *limits(about)])
     return (
         f"{front_matter(metadata)}\n# Tiltmeter: {markdown.text(about['title'])}\n\n{facts(about)}\n"
-        "Prompts, answers and findings of a measurement of bias. Answers are what models said, unedited; they may be offensive.\n"
+        "Prompts, answers and findings of a bias measurement. Answers are unedited model responses and may be offensive.\n"
         f"{HOW_TO_SPEAK}\n\n## Tables\n\n{tables}\n## Key findings\n\n{markdown.table(findings_table('Findings', key))}{notes}\n"
         f"{sources(about)}\n"
-        "## Licence\n\nPrompts carry the licences of the data they were made of; answers are subject to the terms of the models that gave"
-        " them.\n" + _again(about, "##")
+        "## Licence\n\nPrompts have the licences of the data they are based on; answers are subject to the terms of the models.\n"
+        + _again(about, "##")
     )
 
 
 def _again(about: Mapping[str, Any], level: str) -> str:
-    """A section with the command, where it is known."""
+    """Return a section with the command that reproduces the run, or "" if it is unknown."""
     command = about.get("command")
-    return f"\n{level} How to repeat it\n\n{markdown.fenced(str(command))}\n" if command else ""
+    return f"\n{level} Reproduce\n\n{markdown.fenced(str(command))}\n" if command else ""

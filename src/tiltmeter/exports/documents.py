@@ -1,4 +1,4 @@
-"""Tables of findings for readers: Markdown, and LaTeX for a paper, with what must be known to read them."""
+"""Export of findings to Markdown and LaTeX tables, with explanatory notes."""
 
 from __future__ import annotations
 
@@ -16,60 +16,60 @@ from tiltmeter.reports.words import not_run, table_of
 from tiltmeter.runs.plain_findings import findings_table
 
 HOW_TO_READ = (
-    "Intervals say how far a number could be from that of endlessly many such prompts; p is against the value that means no bias, q is p"
-    " with the false-discovery rate over all tested numbers of the model controlled."
+    "Intervals are confidence intervals that generalise to further prompts of the same kind; p tests the value that means no bias, and q is p"
+    " adjusted to control the false discovery rate over all tested metrics of the model."
 )
 WHAT_MARKS_SAY = (
-    "Marks, best first: healthy, cautionary, critical, catastrophic; “could be” names the tiers the interval reaches; ungraded: too little"
-    " could be read, or the interval reaches from none to the worst tier."
+    "Marks, best first: healthy, cautionary, critical, catastrophic. “could be” lists other tiers that the interval reaches; ungraded: too few"
+    " answers could be parsed, or the interval spans all tiers."
 )
 
 
 def shown_table(wanted: Wanted) -> tuple[Table, list[str]]:
-    """The table that is wanted, and sentences that must go with it; raises InputError where there is nothing to put on one scale."""
+    """Return the requested table and its notes; raises InputError if there is no normalised score."""
     findings = findings_of(wanted)
     if wanted.table == "normalised":
         normalised_of(wanted)
-        made, notes = table_of(normalised_block(findings, wanted.run.grades)), []
+        table, notes = table_of(normalised_block(findings, wanted.run.grades)), []
     else:
-        made, notes = findings_table("Findings", findings), notes_of(findings)
-    return made, [*notes, *([made.note] if made.note else []), *limits(wanted.run.about)]
+        table, notes = findings_table("Findings", findings), notes_of(findings)
+    return table, [*notes, *([table.note] if table.note else []), *limits(wanted.run.about)]
 
 
 def notes_of(findings: DataFrame) -> list[str]:
-    """How to read a table of these findings."""
+    """Return notes that explain a table of findings."""
     if findings.is_empty():
-        return ["No number could be measured."]
+        return ["No metric could be measured."]
     return [HOW_TO_READ, *([WHAT_MARKS_SAY] if findings["mark"].count() else [])]
 
 
 def write_text(wanted: Wanted, text: str) -> None:
-    """Write what is wanted as a text file."""
+    """Write a text to the requested path."""
     with writing(wanted.path) as aside:
         aside.write_text(text, encoding="utf-8", newline="\n")
 
 
 def write_markdown(wanted: Wanted) -> None:
-    """A table of findings with what must be known to read it."""
-    made, said = shown_table(wanted)
+    """Write a Markdown table of findings with explanatory notes."""
+    table, sentences = shown_table(wanted)
     about = wanted.run.about
-    notes = "".join(f"\nNote: {markdown.text(note)}\n" for note in said)
-    write_text(wanted, f"## Tiltmeter: {markdown.text(about['title'])}\n\n{facts(about, wanted.model)}\n{markdown.table(made)}{notes}")
+    notes = "".join(f"\nNote: {markdown.text(note)}\n" for note in sentences)
+    write_text(wanted, f"## Tiltmeter: {markdown.text(about['title'])}\n\n{facts(about, wanted.model)}\n{markdown.table(table)}{notes}")
 
 
 def write_latex(wanted: Wanted) -> None:
-    """A `tabular` of findings; what must be known to read it is above it, as comments."""
-    made, notes = shown_table(wanted)
-    said = [f"{name}: {fact}" for name, fact in summary(wanted.run.about, wanted.model).items()]
-    comments = [latex.comment(one) for one in ("Needs \\usepackage{booktabs}.", *said, *notes)]
-    write_text(wanted, "\n".join([*comments, latex.tabular(made)]))
+    """Write a LaTeX `tabular` of findings, with explanatory notes as comments above it."""
+    table, notes = shown_table(wanted)
+    lines = [f"{name}: {fact}" for name, fact in summary(wanted.run.about, wanted.model).items()]
+    comments = [latex.comment(one) for one in ("Requires \\usepackage{booktabs}.", *lines, *notes)]
+    write_text(wanted, "\n".join([*comments, latex.tabular(table)]))
 
 
 def summary(about: Mapping[str, Any], model: str | None = None) -> dict[str, str]:
-    """What was done, in words, by what it is about: what is missing, study, models, settings, versions."""
+    """Summarise a run: problems, study, models, settings and versions, as sentences by heading."""
     settings = {name: about.get(name) for name in ("limit", "repeats", "system_message", "judge")}
     settings |= about.get("params") or {}
-    said = ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
+    further_settings = ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
     found = {}
     if problems := about["problems"]:
         further = f" (and {len(problems) - 1} more, see the notes)" if len(problems) > 1 else ""
@@ -77,20 +77,20 @@ def summary(about: Mapping[str, Any], model: str | None = None) -> dict[str, str
     return found | {
         "Study": f"{about['title']} ({about['study']}), definition {about['definition']}",
         "Models": model or ", ".join(one["name"] for one in about["models"]),
-        "Settings": f"seed {about['seed']}, {about['resamples']} resamples" + (f", {said}" if said else ""),
-        "Made": f"with Tiltmeter {about['tiltmeter']}, {about['written'][:10]}",
+        "Settings": f"seed {about['seed']}, {about['resamples']} resamples" + (f", {further_settings}" if further_settings else ""),
+        "Created": f"with Tiltmeter {about['tiltmeter']}, {about['written'][:10]}",
     }
 
 
 def facts(about: Mapping[str, Any], model: str | None = None) -> str:
-    """The summary as a list in Markdown."""
-    return "".join(f"- {name}: {markdown.text(said)}\n" for name, said in summary(about, model).items())
+    """Return the summary of a run as a Markdown list."""
+    return "".join(f"- {name}: {markdown.text(text)}\n" for name, text in summary(about, model).items())
 
 
 def limits(about: Mapping[str, Any]) -> list[str]:
-    """What a reader must know about what is missing."""
-    left_out = not_run(about["parts"])
-    said = " ".join(f"Not measured: {', '.join(titles)} ({reason})." for reason, titles in left_out.items())
-    problems = [f"Problem: {one}" for one in about["problems"] if str(one).partition(" ")[0] not in about["parts"] or not left_out]
-    incomplete = [] if about["complete"] else ["The run is not complete: numbers rest on what was there when it was written."]
-    return [*incomplete, *([said] if said else []), *problems]
+    """Return notes about what is missing from a run."""
+    missing = not_run(about["parts"])
+    not_measured = " ".join(f"Not measured: {', '.join(titles)} ({reason})." for reason, titles in missing.items())
+    problems = [f"Problem: {one}" for one in about["problems"] if str(one).partition(" ")[0] not in about["parts"] or not missing]
+    incomplete = [] if about["complete"] else ["The run is incomplete; results are based on the responses available when it was written."]
+    return [*incomplete, *([not_measured] if not_measured else []), *problems]

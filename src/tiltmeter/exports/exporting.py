@@ -1,4 +1,4 @@
-"""One function for all formats: what was asked for is checked, then the writer of the format is called."""
+"""The export function, which validates a request and calls the writer of the format."""
 
 from __future__ import annotations
 
@@ -13,54 +13,54 @@ from tiltmeter.registry import check_known
 
 
 class Wanted(NamedTuple):
-    """What a writer is asked for."""
+    """A validated export request, the argument of a writer."""
 
     run: runs.Run
     path: Path
-    """The file or folder to make; for a service, the run folder."""
+    """Output file or folder; for a service, the run folder."""
     table: str
     every: bool
-    """Every finding, not only the key ones."""
+    """Whether to export all findings instead of the key findings."""
     model: str | None
-    """Only this model; None: all of them."""
+    """Name of the only model to export; None exports all models."""
     format: str
 
 
 class Format(NamedTuple):
-    """One format.
+    """An export format.
 
-    `writer` is "module:function"; the function takes a `Wanted` and makes what is wanted whole or not at all; that of a service returns an
-    address for each thing the service was given.
+    `writer` is "module:function". The function takes a `Wanted` and writes the output atomically; the function of a service returns one
+    address per logged run.
     """
 
     writer: str
     makes: str
-    """What comes out, in a few words."""
+    """Short description of the output."""
     suffix: str | None
-    """Of the file's name; empty for a folder, None for a service, which is given no path."""
+    """File extension; empty for a folder, None for a service, which takes no path."""
     tables: tuple[str, ...] | None = ("findings",)
-    """What it can be asked for, the first being the default; None: any table."""
+    """Supported tables, the default first; None supports all tables."""
     one_model: bool = True
-    """Whether it can be narrowed to one model."""
+    """Whether the export can be restricted to one model."""
 
 
 FORMATS: Mapping[str, Format] = {
-    "csv": Format("tiltmeter.exports.plain_tables:write_table", "a table, formulas made harmless", ".csv", tables=None),
+    "csv": Format("tiltmeter.exports.plain_tables:write_table", "a table, with formulas neutralised", ".csv", tables=None),
     "json": Format("tiltmeter.exports.plain_tables:write_table", "a table as a list of objects", ".json", tables=None),
-    "jsonl": Format("tiltmeter.exports.plain_tables:write_table", "a table, one object a line", ".jsonl", tables=None),
+    "jsonl": Format("tiltmeter.exports.plain_tables:write_table", "a table, one object per line", ".jsonl", tables=None),
     "parquet": Format("tiltmeter.exports.plain_tables:write_table", "a table, typed and compressed", ".parquet", tables=None),
-    "markdown": Format("tiltmeter.exports.documents:write_markdown", "a table to read", ".md", tables=("findings", "normalised")),
+    "markdown": Format("tiltmeter.exports.documents:write_markdown", "a table for readers", ".md", tables=("findings", "normalised")),
     "latex": Format("tiltmeter.exports.documents:write_latex", "a table for a paper (booktabs)", ".tex", tables=("findings", "normalised")),
     "huggingface": Format("tiltmeter.exports.cards:write_dataset", "a dataset folder with its card", "", one_model=False),
     "modelcard": Format("tiltmeter.exports.cards:write_card", "a section and metadata for a model card", ".md"),
     "mlflow": Format("tiltmeter.exports.trackers:log_to_mlflow", "an MLflow run for each model", None),
     "wandb": Format("tiltmeter.exports.trackers:log_to_wandb", "a Weights & Biases run for each model", None),
 }
-"""Name to format; another one is another entry."""
+"""Formats by name."""
 
 
 FOLDER = "exports"
-"""Where, in the run folder, a file goes for which no place was given."""
+"""Subfolder of the run folder for exports without an explicit path."""
 
 
 def export(
@@ -72,7 +72,7 @@ def export(
     every: bool = False,
     model: str | None = None,
 ) -> list[str]:
-    """Give a run, or a table of it, to another tool.
+    """Export a run, or one of its tables, to another format or an experiment tracker.
 
     Parameters
     ----------
@@ -81,26 +81,26 @@ def export(
     format
         One of `FORMATS`.
     path
-        The file or folder to make, by default one named after the table in `exports/` of the run folder. Services take none.
+        Output file or folder. By default it is named after the table, in `exports/` of the run folder. Services take no path.
     table
         "findings", "normalised" (key metrics of all models on one scale), "responses", "measures", "design", "examples", or a table of
-        the method's own. Formats for readers know the first two only, those of a whole run only the first.
+        the method. Markdown and LaTeX support the first two; formats for a whole run support only the first.
     every
-        Every finding instead of the key ones, in formats made for readers and in trackers; plain tables always hold every row.
+        If True, export all findings instead of the key findings. Plain tables always contain all rows.
     model
-        Only this model.
+        Export only this model.
 
     Returns
     -------
     list of str
-        Where it is: one path, or an address for each model a service was given.
+        The path of the export, or one address per model for a service.
 
     Raises
     ------
     InputError
-        There is no such run, format, table or model, the format cannot do what is asked, or the place cannot be written.
+        The run, format, table or model does not exist, the format does not support the request, or the path is not writable.
     ProviderError
-        A service does not take it.
+        A service rejected the export.
 
     Examples
     --------
@@ -115,14 +115,14 @@ def export(
     if model is not None:
         check_known(model, [one["name"] for one in opened.about["models"]], f"{opened.place} has no model {model!r}")
         if not chosen.one_model:
-            raise InputError(f"the format {format} takes the run as it is, with all its models; leave out --model")
+            raise InputError(f"the format {format} exports the whole run with all its models; omit --model")
     name = _chosen_table(format, chosen, table)
     if every and name != "findings":
-        raise InputError(f"--all is about the findings; leave it out for --table {name}")
+        raise InputError(f"--all applies only to findings; omit it with --table {name}")
     place = _place(opened, format, chosen, name, path)
-    made: list[str] = resolve_name(chosen.writer)(Wanted(opened, place, name, every, model, format))
+    addresses: list[str] = resolve_name(chosen.writer)(Wanted(opened, place, name, every, model, format))
     if chosen.suffix is None:
-        return made
+        return addresses
     if path is not None:
         return [str(place)]
     opened.folder.hand_over(place)
@@ -133,15 +133,15 @@ def _chosen_table(format: str, chosen: Format, table: str | None) -> str:
     known = chosen.tables or ("findings",)
     if table is not None and chosen.tables is not None and table not in known:
         others = ", ".join(name for name, one in FORMATS.items() if one.tables is None)
-        raise InputError(f"--table {table}: the format {format} can show {' or '.join(known)} only; tables go into {others}")
+        raise InputError(f"--table {table}: the format {format} supports only {' or '.join(known)}; export other tables as {others}")
     return table or known[0]
 
 
 def _place(run: runs.Run, format: str, chosen: Format, table: str, path: str | Path | None) -> Path:
-    """Where to write; never over what the run itself is made of."""
+    """Return the output path; raises InputError if it would overwrite the run itself."""
     if chosen.suffix is None:
         if path is not None:
-            raise InputError(f"the format {format} writes no file but logs to where its own settings point; leave out -o")
+            raise InputError(f"the format {format} writes no file, but logs to the service set in its own configuration; omit -o")
         return run.path
     if path is None:
         name = {"huggingface": "dataset", "modelcard": "modelcard"}.get(format, table)
@@ -149,5 +149,5 @@ def _place(run: runs.Run, format: str, chosen: Format, table: str, path: str | P
     target, home = Path(path).resolve(), run.path.resolve()
     is_table = target.parent == home and target.suffix == ".parquet"
     if is_table or target == home or any(target.is_relative_to(home / own) for own in ("stages", "run.json", "study.yaml")):
-        raise InputError(f"{path} belongs to the run itself, which an export leaves as it is; give another place with -o")
+        raise InputError(f"{path} belongs to the run, which an export must not modify; choose another path with -o")
     return Path(path)

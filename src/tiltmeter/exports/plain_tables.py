@@ -1,4 +1,4 @@
-"""The tables of a run as CSV, JSON, JSON Lines and Parquet."""
+"""Export of the tables of a run to CSV, JSON, JSON Lines and Parquet."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OWN = ("design", "responses", "measures", "findings")
 
 
 def scan(wanted: Wanted) -> LazyFrame:
-    """The table that is wanted, every row of it; raises InputError where the run has none of that name."""
+    """Scan all rows of the requested table; raises InputError if the run has no table of that name."""
     run, name = wanted.run, wanted.table
     if name == "normalised":
         return normalised_of(wanted).lazy()
@@ -34,12 +34,12 @@ def scan(wanted: Wanted) -> LazyFrame:
     if wanted.model is None:
         return lazy
     if "model" not in lazy.collect_schema():
-        raise InputError(f"--table {name} says nothing about single models; leave out --model")
+        raise InputError(f"--table {name} has no column for the model; omit --model")
     return lazy.filter(col.model == wanted.model)
 
 
 def findings_of(wanted: Wanted) -> DataFrame:
-    """The findings to be shown to readers: the key ones, or every one."""
+    """Return the findings to export: the key findings, or all of them."""
     findings = wanted.run.findings
     if wanted.model is not None:
         findings = findings.filter(col.model == wanted.model)
@@ -47,10 +47,10 @@ def findings_of(wanted: Wanted) -> DataFrame:
 
 
 def normalised_of(wanted: Wanted) -> DataFrame:
-    """Key metrics of the models side by side; raises InputError where none has a normalised score."""
+    """Return the normalised key metrics of all models; raises InputError if there are none."""
     table = normalised_table(findings_of(wanted), wanted.run.grades)
-    if table.height <= 1:  # nothing but the average
-        raise InputError(f"no metric of {wanted.run.place} has a normalised score: only probes are put on one scale; use --table findings")
+    if table.height <= 1:  # only the average
+        raise InputError(f"no metric of {wanted.run.place} has a normalised score; only probes have one. Use --table findings")
     return table
 
 
@@ -58,19 +58,19 @@ _ACTS = r"^(?:['\t\r\n]|[\s\p{C}]*[=+\-@＝＋－＠﹢﹣−])"
 
 
 def neutral(name: str) -> Expr:
-    """Texts of a column with an apostrophe before those that could be taken for a formula."""
+    """Return an expression that prefixes texts of a column with an apostrophe if they could be interpreted as formulas."""
     column = col(name)
     return when(column.str.contains(_ACTS)).then(lit("'") + column).otherwise(column).alias(name)
 
 
 def as_json(name: str) -> Expr:
-    """A column of lists or structs as JSON texts; null stays null, and a number that is none becomes null."""
+    """Return an expression that converts a column of lists or structs to JSON texts; null stays null, and NaN becomes null."""
     wrapped = pl.struct(col(name).alias("v")).struct.json_encode().str.slice(len('{"v":')).str.head(-1)
     return when(col(name).is_not_null()).then(wrapped).alias(name)
 
 
 def csv_table(lazy: LazyFrame) -> LazyFrame:
-    """A table fit for CSV: lists and structs as JSON, texts and names of columns that could be taken for formulas made harmless."""
+    """Prepare a table for CSV: lists and structs become JSON, and texts and column names that look like formulas are neutralised."""
     schema = lazy.collect_schema()
     nested = [as_json(name) for name, kind in schema.items() if kind.is_nested()]
     texts = [neutral(name) for name, kind in schema.items() if kind == String]
@@ -79,9 +79,11 @@ def csv_table(lazy: LazyFrame) -> LazyFrame:
 
 
 def write_table(wanted: Wanted) -> None:
-    """The table as CSV (UTF-8, texts in quotes, a null as nothing between commas, formulas made harmless), JSON (a list of objects, or one
-    object a line; a number that is none or infinite is null) or Parquet."""
-    # What cannot be written is reported by `writing`; whatever else Polars says is about the table that is read.
+    """Write a table as CSV, JSON, JSON Lines or Parquet.
+
+    CSV is UTF-8 with quoted texts, empty nulls and neutralised formulas. In JSON, NaN and infinite numbers are null.
+    """
+    # `writing` reports write errors; all other Polars errors concern the table that is read.
     with reading(wanted.run.path):
         lazy = scan(wanted)
         with writing(wanted.path) as aside:

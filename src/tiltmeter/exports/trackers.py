@@ -1,4 +1,4 @@
-"""Runs logged to experiment trackers: MLflow and Weights & Biases."""
+"""Export of runs to experiment trackers: MLflow and Weights & Biases."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ from tiltmeter.sanitising import printable, redacted, shortened
 from tiltmeter.study import metric_name
 
 _FOREIGN = re.compile(r"[^\w. \-]+")
-"""What not every tracker allows in a name; a slash would make a folder of it."""
+"""Characters that not all trackers allow in names; a slash would create a folder."""
 _LONGEST_NAME = 200
-"""Bytes of a metric's name; trackers keep metrics in files called so."""
+"""Maximum length of a metric name in bytes; trackers use the names as file names."""
 _LONGEST = 500
-"""Characters of a parameter or tag; trackers refuse very long ones."""
+"""Maximum length of a parameter or tag in characters; trackers reject very long ones."""
 _SETTINGS = ("definition", "seed", "limit", "repeats", "resamples", "level", "system_message", "judge", "tiltmeter", "params", "sampling")
 
 
 class Tracked(NamedTuple):
-    """One model of a run as a tracker's run."""
+    """The data of one model, which becomes one run of a tracker."""
 
     name: str
     params: dict[str, str]
     metrics: dict[str, float]
-    """Each finding by PART.METRIC, with its interval as `_low` and `_high`."""
+    """Findings by PART.METRIC, with intervals as `_low` and `_high`."""
     tags: dict[str, str]
-    """The model, whether the run is complete, and the mark of each graded finding as `mark.NAME`."""
+    """Tags: the model, whether the run is complete, and the mark of each graded finding as `mark.NAME`."""
     findings: DataFrame
-    """Every finding of the model, lists as JSON."""
+    """All findings of the model, with lists as JSON."""
     files: tuple[Path, ...]
-    """findings.csv, report.html, run.json and study.yaml."""
+    """Files to log: findings.csv, report.html, run.json and study.yaml."""
 
 
 @contextmanager
 def tracked(wanted: Wanted) -> Iterator[Iterator[Tracked]]:
-    """One `Tracked` per model; its files are there until the block ends."""
+    """Yield one `Tracked` per model; its files are deleted when the block ends."""
     names = [wanted.model] if wanted.model is not None else [one["name"] for one in wanted.run.about["models"]]
     with TemporaryDirectory(prefix="tiltmeter-") as folder:
         yield (_tracked(wanted, name, Path(folder) / str(i)) for i, name in enumerate(names))
@@ -80,7 +80,7 @@ def _texts(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _metrics(findings: DataFrame) -> tuple[dict[str, float], dict[str, str]]:
-    """Values and marks by name; names that become the same are told apart by a number."""
+    """Return values and marks by name; duplicate names are numbered."""
     found: dict[str, float | None] = {}
     marks: dict[str, str] = {}
     for row in findings.with_columns(metric=metric_name()).iter_rows(named=True):
@@ -94,25 +94,30 @@ def _metrics(findings: DataFrame) -> tuple[dict[str, float], dict[str, str]]:
 
 
 def _plain(row: Mapping[str, Any]) -> str:
-    """`PART.METRIC`, and what the finding is about where it is not the model as a whole."""
+    """Return the name PART.METRIC, extended by group, concept, context and wording."""
     names = [row[name] for name in ("part", "metric", "group", "group_2", "concept", "context", "wording")]
     plain = _FOREIGN.sub("_", ".".join(name for name in names if name is not None))
     return plain.encode()[:_LONGEST_NAME].decode(errors="ignore").strip()
 
 
 _BATCH = 900
-"""Metrics of a request; a server takes 1,000 at most."""
+"""Number of metrics per request; servers accept at most 1,000."""
 
 
 def log_to_mlflow(wanted: Wanted) -> list[str]:
-    """One MLflow run per model, with parameters, metrics, tags, findings.csv and report.html; returns `runs:/ID` of each.
+    """Log one MLflow run per model, with parameters, metrics, tags and files.
+
+    Returns
+    -------
+    list of str
+        The address `runs:/ID` of each run.
 
     Raises
     ------
     InputError
         MLflow is not installed.
     ProviderError
-        It does not take the run; a run that was begun is marked as failed there.
+        MLflow rejected the run; a run that was already created is marked as failed.
     """
     return _log(wanted, "mlflow", _log_mlflow)
 
@@ -132,7 +137,7 @@ def _log_mlflow(mlflow: Any, one: Tracked) -> str:
 
 
 def log_to_wandb(wanted: Wanted) -> list[str]:
-    """One run per model: parameters as its config, metrics as its summary, findings as a table, files as an artifact.
+    """Log one Weights & Biases run per model: parameters as config, metrics as summary, findings as a table, files as an artifact.
 
     Returns
     -------
@@ -144,26 +149,26 @@ def log_to_wandb(wanted: Wanted) -> list[str]:
     InputError
         The library is not installed.
     ProviderError
-        It does not take the run.
+        The service rejected the run.
     """
     return _log(wanted, "wandb", _log_wandb)
 
 
 def _log(wanted: Wanted, name: str, log_one: Callable[[Any, Tracked], str]) -> list[str]:
-    """Log each model by a function of the tracker's module and the model; returns what it gives."""
+    """Call `log_one` with the tracker's module and each model; return the addresses."""
     try:
         module = import_module(name)
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
-        raise InputError(f'the format {name} needs a library that is not installed: pip install "tiltmeter[{name}]"') from None
+        raise InputError(f'the format {name} requires a library that is not installed: pip install "tiltmeter[{name}]"') from None
     with tracked(wanted) as models:
         return [log_one(module, one) for one in models]
 
 
 def _refused(service: str, error: Exception, remedy: str) -> ProviderError:
-    said = printable(redacted(str(error)), one_line=True)[:300]
-    return ProviderError(f"{service} does not take the run: {said}; see {remedy}")
+    message = printable(redacted(str(error)), one_line=True)[:300]
+    return ProviderError(f"{service} rejected the run: {message}; check {remedy}")
 
 
 def _log_wandb(wandb: Any, one: Tracked) -> str:

@@ -1,4 +1,4 @@
-"""The gate: does a run pass, and why not. It knows findings and run.json only, never the method that made them."""
+"""Gate that decides whether a run passes. It depends only on findings and run.json, not on the method."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Rules and an earlier run held against the findings of a run, and what comes out."""
+"""Checks of a run's findings against rules and a baseline run, and the verdict."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ FAILING = ("failed", "undecided")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One rule held against one number."""
+    """The result of applying one rule to one finding."""
 
     rule: str
-    """`fail-on critical`, `max gest/stereotype_rate=0.1`, `baseline NAME`."""
+    """The rule: `fail-on critical`, `max gest/stereotype_rate=0.1` or `baseline NAME`."""
     status: str
-    """"passed", "failed", "undecided" (there is no number or mark to decide by: does not pass) or "skipped" (the same, allowed)."""
+    """"passed", "failed", "undecided" (no estimate or mark, which does not pass) or "skipped" (no estimate or mark, but allowed)."""
     reason: str
-    """One sentence with the number and its interval."""
+    """One sentence with the estimate and its interval."""
     study: str
     part: str
     model: str
@@ -49,12 +49,12 @@ class Check:
 
     @property
     def number(self) -> str:
-        """Which number: `part/metric (group, concept, context, wording)`."""
+        """Identification of the finding: `part/metric (group, concept, context, wording)`."""
         narrowed = ", ".join(filter(None, (getattr(self, name) for name in OF_THE_WHOLE)))
         return f"{self.part}/{self.metric}" + (f" ({narrowed})" if narrowed else "")
 
     def opened_by(self, run: str) -> str:
-        """The command that shows the answers behind the number."""
+        """Return the command that shows the answers behind the finding."""
         chosen = {name: getattr(self, name) for name in ("metric", *NARROW)}
         words = [word for name, value in chosen.items() if value is not None for word in (f"--{name}", value)]
         return shlex.join(["tiltmeter", "show", run, *words])
@@ -62,7 +62,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Verdict(Result):
-    """Whether a run passes, and all that was looked at.
+    """The outcome of a gate, with all checks.
 
     Examples
     --------
@@ -73,30 +73,30 @@ class Verdict(Result):
     """
 
     run: str
-    """Where it lives."""
+    """Location of the run."""
     about: dict[str, Any]
-    """The content of its run.json."""
+    """Content of its run.json."""
     checks: Sequence[Check]
     problems: Sequence[str] = ()
-    """Why nothing the run says could pass: it is incomplete, empty, or its model gave no answers."""
+    """Problems that prevent the run from passing: it is incomplete or empty, or a model gave no answers."""
     notes: Sequence[str] = ()
-    """What decides nothing but should be known."""
+    """Notes that do not affect the outcome."""
     barred: int = EXIT_OK
-    """Exit status of the problems."""
+    """Exit status due to the problems."""
 
     @property
     def failures(self) -> list[Check]:
-        """The checks that do not pass, those with a number first."""
+        """Checks that do not pass: failed ones first, then undecided ones."""
         return sorted((one for one in self.checks if one.status in FAILING), key=lambda one: FAILING.index(one.status))
 
     @property
     def is_checked(self) -> bool:
-        """Whether anything was looked at that was not skipped; a gate that looks at nothing does not pass."""
+        """Whether any check was not skipped; a gate without such checks does not pass."""
         return any(one.status != "skipped" for one in self.checks)
 
     @property
     def exit_code(self) -> int:
-        """0 passed, 1 a check failed or nothing was checked, 3 the run is incomplete or empty, 4 a model gave no answers at all."""
+        """Exit status: 0 passed, 1 a check failed or nothing was checked, 3 run incomplete or empty, 4 a model gave no answers."""
         if self.barred != EXIT_OK:
             return self.barred
         return EXIT_OK if self.is_checked and not self.failures else EXIT_GATE
@@ -107,39 +107,39 @@ class Verdict(Result):
         return self.exit_code == EXIT_OK
 
     def frame(self) -> DataFrame:
-        """Return the checks, one row each."""
+        """Return the checks as a table, one row per check."""
         return DataFrame([asdict(one) for one in self.checks], infer_schema_length=None)
 
     def blocks(self) -> list[Block]:
-        """Return the headline, what is wrong with the run, and the checks that do not pass."""
-        shown = {"number": [one.number for one in self.failures], "reason": [one.reason for one in self.failures]}
-        table = [Table("Not passed", [Column(name, values) for name, values in shown.items()])] if self.failures else []
+        """Return blocks for the headline, the problems, and the checks that do not pass."""
+        columns = {"number": [one.number for one in self.failures], "reason": [one.reason for one in self.failures]}
+        table = [Table("Not passed", [Column(name, values) for name, values in columns.items()])] if self.failures else []
         return [Headline(self.headline), *map(Callout, self.problems), *table, *map(Text, self.notes)]
 
     def charts(self) -> list[Chart]:
-        """Return the numbers that were checked, with their intervals."""
+        """Return a chart of the checked estimates with their intervals."""
         rows = [IntervalRow(one.metric, one.number, one.estimate, one.low, one.high) for one in self.checks if one.estimate is not None]
-        return [Intervals("Numbers checked", rows)] if rows else []
+        return [Intervals("Checked metrics", rows)] if rows else []
 
     @property
     def headline(self) -> str:
-        """The outcome in one line."""
+        """Outcome in one line."""
         counts = Counter(one.status for one in self.checks)
         found = [f"{counts[status]:,} {status}" for status in ("passed", "failed", "undecided", "skipped") if counts[status]]
-        said = ", ".join(found if self.is_checked else ["nothing could be checked", *found])
+        summary = ", ".join(found if self.is_checked else ["nothing could be checked", *found])
         if self.problems:
-            return f"gate not passed: the run cannot be judged ({said})"
-        return f"gate {'passed' if self.passed else 'failed'}: {said}"
+            return f"gate not passed: the run cannot be judged ({summary})"
+        return f"gate {'passed' if self.passed else 'failed'}: {summary}"
 
 
 def made_check(rule: str, status: str, reason: str, row: Mapping[str, Any]) -> Check:
-    """The check of a row of FINDINGS with `name`, its short name."""
+    """Create a check from a row of FINDINGS with its short name in `name`."""
     names = ("study", *NARROW, "estimate", "low", "high")
     return Check(rule, status, reason, metric=row["name"], **{name: row[name] for name in names})
 
 
 def shown_number(value: float, against: float | None = None) -> str:
-    """A number in as few digits, from three on, as tell it from the limit it is held against."""
+    """Format a number with the fewest digits, at least three, that distinguish it from a limit."""
     for digits in range(3, 17):
         text = f"{value:.{digits}g}"
         if against is None or value == against or float(text) != against:
@@ -151,25 +151,27 @@ _NUMBER = ("part", *NAMED)
 
 
 def against_baseline(run: Run, findings: DataFrame, baseline: Run, earlier: DataFrame, rules: Rules, notes: list[str]) -> list[Check]:
-    """A check for each key metric both runs have, or the run should have; what is to be said about the comparison is noted.
+    """Return a check for each key metric of the baseline's parts; notes on the comparison are appended to `notes`.
 
-    A model is compared with the one of the same name, or with the only one the baseline holds. `findings` and `earlier` are those of the
-    two runs, with `name`, their short names.
+    A model is compared with the model of the same name, or with the only model of the baseline. `findings` and `earlier` are the
+    findings of the two runs, with short names in `name`.
 
     Raises
     ------
     InputError
-        The runs cannot be compared, or which models are meant cannot be told.
+        The runs cannot be compared, or the choice of models is ambiguous.
     """
     if run.path.resolve() == baseline.path.resolve():
-        raise InputError(f"--baseline {baseline.path} is the run itself: give the run it should be no worse than")
+        raise InputError(f"--baseline {baseline.path} is the run itself; give another run to compare with")
     known = earlier["model"].unique(maintain_order=True).to_list()
     rule = f"baseline {baseline.path.name}"
     checks: list[Check] = []
     for (model,), mine in findings.group_by("model", maintain_order=True):
         before = model if model in known else known[0] if len(known) == 1 else None
         if before is None:
-            raise InputError(f"--baseline {baseline.path} holds {', '.join(known)}, not {model}: give a run of this model, or of one alone")
+            raise InputError(
+                f"--baseline {baseline.path} has {', '.join(known)}, not {model}; give a run of this model or of one model only"
+            )
         comparison = compare(baseline, run, model_a=before, model_b=str(model))
         notes += (note for note in comparison.notes if note not in notes)
         rows = mine.rows_by_key(_NUMBER, named=True, include_key=True, unique=True)
@@ -180,45 +182,52 @@ def against_baseline(run: Run, findings: DataFrame, baseline: Run, earlier: Data
 
 
 def _compared(rule: str, row: Mapping[str, Any], finding: Mapping[str, Any], rules: Rules) -> Check:
-    """What is undecidable does not fail, as nothing says it is worse, unless a number or most of its answers are lacking."""
+    """Return the check of one compared metric.
+
+    An undecidable difference does not fail, because there is no evidence that it is worse, unless an estimate or most answers are missing.
+    """
     if row["first"] is None or row["second"] is None:
         side = "the baseline" if row["first"] is None else "this run"
-        return made_check(rule, rules.open, f"cannot be compared: {side} has no number", finding)
-    said = f"{shown_number(row['second'])} against {shown_number(row['first'])} in the baseline"
+        return made_check(rule, rules.open, f"cannot be compared: {side} has no estimate", finding)
+    reason = f"{shown_number(row['second'])}, compared with {shown_number(row['first'])} in the baseline"
     if row["low"] is not None:
         q = f", q = {shown_number(row['q'])}" if row["q"] is not None else ""
-        said += f", a difference of {shown_number(row['difference'])} ({_interval(row)}{q})"
+        reason += f", a difference of {shown_number(row['difference'])} ({_interval(row)}{q})"
     status, words = "failed" if row["verdict"] == "worse" else "passed", row["verdict"]
     if row["verdict"] == "undecidable":
-        words = row["note"] or "not surely worse"
-        unread = 2 * finding["answered"] < finding["attempts"]
-        status = "passed" if not row["note"] else rules.open if unread else "skipped"
-    return made_check(rule, status, f"{said}: {words}", finding)
+        words = row["note"] or "not significantly worse"
+        mostly_unparsed = 2 * finding["answered"] < finding["attempts"]
+        status = "passed" if not row["note"] else rules.open if mostly_unparsed else "skipped"
+    return made_check(rule, status, f"{reason}: {words}", finding)
 
 
 def _lacking(rule: str, mine: DataFrame, earlier: DataFrame, model: str, rules: Rules) -> Iterator[Check]:
-    """Key metrics the baseline has in a part the run has too; of single concepts, each run finds its own."""
+    """Yield checks for key metrics of shared parts that only the baseline has, except for single concepts, which differ between runs."""
     asked = earlier.filter("key", col.concept.is_null(), col.part.is_in(mine["part"].implode()))
     missing = asked.join(mine, on=_NUMBER, how="anti", nulls_equal=True, maintain_order="left")
     unknown = {"model": model, "estimate": None, "low": None, "high": None}
     for row in missing.iter_rows(named=True):
-        yield made_check(rule, rules.open, "the baseline has this number, the run does not", row | unknown)
+        yield made_check(rule, rules.open, "the baseline has this metric, but the run does not", row | unknown)
 
 
 def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
-    """Whether a run keeps to the rules; it is judged by its findings and run.json.
+    """Check the findings and run.json of a run against rules.
 
-    A run that is incomplete, holds no number, or has a model that gave no answers does not pass whatever its numbers are.
+    A run does not pass if it is incomplete or empty, or if one of its models gave no answers.
 
     Parameters
     ----------
+    run
+        The run to check.
+    rules
+        The rules.
     baseline
-        A run no metric may have become worse than, with confidence: see `tiltmeter.comparing`.
+        Run to compare with; metrics that are significantly worse fail (see `tiltmeter.comparing`).
 
     Raises
     ------
     InputError
-        A limit names a number the run does not have; no rule applies to it; its files do not belong together.
+        A limit names a metric that the run does not have, no rule applies to the run, or its files do not match.
     """
     about = run.about
     findings = _findings(run)
@@ -237,55 +246,55 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
         if baseline is not None:
             checks += against_baseline(run, findings, baseline, earlier, rules, notes)
         if not checks:
-            why = "its key metrics have no tiers" if rules.fail_on else "no mark is to fail"
-            raise InputError(f"no rule applies to {run.place}: {why}; set limits with --max or --min METRIC=VALUE, or give a --baseline")
+            reason = "its key metrics have no tiers" if rules.fail_on else "marks are ignored"
+            raise InputError(f"no rule applies to {run.place}: {reason}; set limits with --max or --min METRIC=VALUE, or give a --baseline")
     except InputError as error:
         if not problems:
             raise
-        problems.append(str(error))  # what a limit is about may be just what is missing from the run
+        problems.append(str(error))  # the metric of a limit may be what is missing from the run
     return Verdict(run.place, about, checks, problems, notes, barred)
 
 
 def _checks(findings: DataFrame, rules: Rules, notes: list[str]) -> list[Check]:
-    """Of the marks and limits; what decides nothing is noted."""
+    """Return the checks of marks and limits; notes about rules without effect are appended to `notes`."""
     checks: list[Check] = []
     if rules.fail_on is not None:
         checks += _marks(findings, rules, rules.fail_on)
         if not checks:
-            notes.append(f"no key metric of this run has tiers: fail-on {rules.fail_on} decides nothing")
+            notes.append(f"no key metric of this run has tiers, so fail-on {rules.fail_on} has no effect")
     for limit in rules.limits:
         checks += _limited(limit.choose(findings), rules, limit)
     return checks
 
 
 def _caveats(run: Run, rules: Rules) -> list[Check]:
-    """One check for each caveat that is to fail."""
-    said = sentences(caveats(run)) if rules.fail_on_caveats else {}
+    """Return one check per caveat in the rules."""
+    applicable = sentences(caveats(run)) if rules.fail_on_caveats else {}
     names = {"study": run.about["study"], "part": "run", "model": ", ".join(one["name"] for one in run.about["models"])}
     return [
-        Check(f"caveat {code}", "failed" if code in said else "passed", said.get(code, "does not apply"), metric=code, **names)
+        Check(f"caveat {code}", "failed" if code in applicable else "passed", applicable.get(code, "does not apply"), metric=code, **names)
         for code in rules.fail_on_caveats
     ]
 
 
 def _findings(run: Run) -> DataFrame:
-    """The findings run.json speaks of: those of a run that was broken off while it was written again are not to be judged by it."""
+    """Return the findings of a run; raises InputError if they do not match run.json, as after an interrupted rewrite."""
     findings = run.findings
     noted = run.about["tables"].get("findings")
     if not isinstance(noted, dict) or noted.get("sha256") != sha256(run.folder.table_path("findings")):
-        raise InputError(f"{run.place}: findings.parquet is not the one its run.json speaks of; run the study again to recreate both")
+        raise InputError(f"{run.place}: findings.parquet does not match run.json; run the study again to recreate both")
     return findings.with_columns(col("estimate", "low", "high", "p", "q").fill_nan(None), name=metric_name())
 
 
 def _problems(findings: DataFrame, about: Mapping[str, Any]) -> tuple[int, list[str]]:
-    """The exit status of a run that cannot be judged, and why."""
+    """Return the exit status due to the problems of a run, and the problems."""
     named = [model["name"] for model in about["models"]]
     counts = findings.group_by("model").agg(col("attempts", "failed").sum()).filter(col.attempts > 0)
     silent = counts.filter(col.attempts == col.failed)["model"]
-    problems = [f"{name}: every one of its answers failed" for name in sorted(silent)]
-    problems += [f"{name}: the run holds no number about it" for name in named if name not in counts["model"]]
+    problems = [f"{name}: all of its answers failed" for name in sorted(silent)]
+    problems += [f"{name}: the run has no findings about it" for name in named if name not in counts["model"]]
     if not named and findings.is_empty():
-        problems.append("the run holds no number")
+        problems.append("the run has no findings")
     problems += about["problems"]
     if not about["complete"] and not problems:
         problems.append("the run is incomplete")
@@ -310,7 +319,7 @@ _BOUNDS: Mapping[str, tuple[Callable[[float, float], bool], str, str, str]] = {
     "max": (operator.gt, "low", "more than", "at most"),
     "min": (operator.lt, "high", "less than", "at least"),
 }
-"""Of each kind of limit when a value is beyond it, the end of an interval that is beyond it last, and words for both cases."""
+"""For each kind of limit: the test for violation, the interval end that decides with `certain`, and phrases for both outcomes."""
 
 
 def _limited(chosen: DataFrame, rules: Rules, limit: Limit) -> Iterator[Check]:
@@ -323,15 +332,15 @@ def _limited(chosen: DataFrame, rules: Rules, limit: Limit) -> Iterator[Check]:
             yield made_check(rule, rules.open, f"{limit.column} could not be computed{_because(row)}", row)
             continue
         deciding = row[end] if rules.certain and of_estimate and row[end] is not None else value
-        violated, shown = is_beyond(deciding, limit.value), shown_number(value, limit.value)
-        said = f"{shown} ({_interval(row)})" if of_estimate else f"{limit.column} = {shown}"
+        violated, number = is_beyond(deciding, limit.value), shown_number(value, limit.value)
+        subject = f"{number} ({_interval(row)})" if of_estimate else f"{limit.column} = {number}"
         compared = beyond if is_beyond(value, limit.value) else within
         unsure = ", but not for certain" * (compared == beyond and not violated)
-        yield made_check(rule, "failed" if violated else "passed", f"{said} is {compared} {limit.value:g}{unsure}", row)
+        yield made_check(rule, "failed" if violated else "passed", f"{subject} is {compared} {limit.value:g}{unsure}", row)
 
 
 def _because(row: Mapping[str, Any]) -> str:
-    return f": {row['note']}" if row["note"] else f": {row['answered']:,} of {row['attempts']:,} answers could be used"
+    return f": {row['note']}" if row["note"] else f": {row['answered']:,} of {row['attempts']:,} answers could be parsed"
 
 
 def _interval(row: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The verdict of a gate for machines and people: JUnit, a Markdown summary, lines."""
+"""Output of a gate's verdict as JUnit XML, Markdown summary, JSON or text."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tiltmeter.safe_writing import writing
 from tiltmeter.sanitising import printable, shortened
 
 _NONCHARACTERS = dict.fromkeys((0xFFFE, 0xFFFF), 0xFFFD)
-"""What XML 1.0 does not allow besides control characters and surrogates."""
+"""Characters that XML 1.0 does not allow, besides control characters and surrogates."""
 
 
 def write_junit(verdict: Verdict, path: Path) -> None:
-    """Write the file whole or not at all; it holds the elements and attributes that both the schema of Ant and that of Jenkins allow.
+    """Write the verdict atomically as JUnit XML that conforms to the schemas of both Ant and Jenkins.
 
-    What could not be decided counts as a failure, a problem of the run itself as an error.
+    Undecided checks count as failures, and problems of the run as errors.
 
     Raises
     ------
@@ -55,11 +55,11 @@ def write_junit(verdict: Verdict, path: Path) -> None:
 
 
 def _written(verdict: Verdict) -> str:
-    """When the run was written, as the schema wants it: in UTC, which it does not say. The same verdict is the same file."""
+    """Return the time at which the run was written, in UTC without an offset as the schema requires; makes the output reproducible."""
     try:
         return datetime.fromisoformat(verdict.about["written"]).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
     except ValueError:
-        raise InputError(f"{verdict.run}/run.json is damaged: 'written' is no time; run the study again to recreate it") from None
+        raise InputError(f"{verdict.run}/run.json is damaged: 'written' is not a valid time; run the study again to recreate it") from None
 
 
 def _case(suite: Xml.Element, of: str, name: str) -> Xml.Element:
@@ -76,7 +76,7 @@ def _add(suite: Xml.Element, check: Check, run: str) -> None:
         Xml.SubElement(case, "skipped")
     elif check.status != "passed":
         failure = _fault(case, "failure", check.reason, check.status)
-        failure.text = _legal(f"{check.model} {check.number}: {check.reason}. The answers behind it: {check.opened_by(run)}")
+        failure.text = _legal(f"{check.model} {check.number}: {check.reason}. To see the answers behind it: {check.opened_by(run)}")
 
 
 def _legal(text: str) -> str:
@@ -85,13 +85,13 @@ def _legal(text: str) -> str:
 
 ROWS = 200
 _LENGTH = 151
-"""Rows, and characters of a cell, at most: GitHub refuses a summary of more than 1 MiB, and a character may take five bytes."""
+"""Maximum number of rows, and of characters per cell. GitHub rejects summaries of more than 1 MiB; a character takes up to five bytes."""
 _ACTS = re.compile(r"(?![,%()=])[!-/:-@\[-`{-~]")
-"""The punctuation Markdown, GitHub or HTML could see anything in."""
+"""Punctuation that may have a meaning in Markdown, GitHub or HTML."""
 
 
 def append_summary(verdict: Verdict, path: Path) -> None:
-    """Add the verdict to the end of a Markdown file, which is made where there is none.
+    """Append the verdict to a Markdown file, which is created if necessary.
 
     Raises
     ------
@@ -103,14 +103,14 @@ def append_summary(verdict: Verdict, path: Path) -> None:
         with path.open("a", encoding="utf-8", newline="\n") as file:
             file.write(_markdown(verdict))
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; give --summary the name of a file you may write to") from error
+        raise InputError(f"cannot write {path}: {error.strerror}; choose a writable file with --summary") from error
 
 
 def _markdown(verdict: Verdict) -> str:
     study = verdict.about["study"]
     lines = [f"### Tiltmeter: {_plain(verdict.headline)}", "", f"{_plain(study)}, run {_plain(verdict.run)}"]
-    if said := (*verdict.problems, *verdict.notes):
-        lines += ["", *(f"* {_plain(line)}" for line in said[:ROWS])]
+    if sentences := (*verdict.problems, *verdict.notes):
+        lines += ["", *(f"* {_plain(line)}" for line in sentences[:ROWS])]
     checks = verdict.failures + [one for one in verdict.checks if one.status not in ("failed", "undecided")]
     if checks:
         lines += ["", "| | model | number | reason | rule |", "|---|---|---|---|---|"]
@@ -123,17 +123,17 @@ def _markdown(verdict: Verdict) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that stays text: in Markdown a character reference never opens markup, and does not end the cell of a table."""
+    """Escape a text with character references, which in Markdown never start markup or end a table cell."""
     return _ACTS.sub(lambda found: f"&#{ord(found[0])};", shortened(text, _LENGTH))
 
 
 def print_verdict(verdict: Verdict, *, as_json: bool = False) -> None:
-    """Print what does not pass and why, then the outcome; as JSON everything that was looked at."""
+    """Print the checks that do not pass and the outcome; as JSON, print all checks."""
     if as_json:
-        shown = {name: getattr(verdict, name) for name in ("run", "passed", "exit_code", "headline", "problems", "notes")}
+        document = {name: getattr(verdict, name) for name in ("run", "passed", "exit_code", "headline", "problems", "notes")}
         checks = [{**dataclasses.asdict(one), "opened_by": one.opened_by(verdict.run)} for one in verdict.checks]
-        text = json.dumps({**shown, "checks": checks}, indent=2, allow_nan=False)
-        print(text.replace("\x7f", r"\u007f"))  # ASCII only, so that no terminal obeys a name
+        text = json.dumps({**document, "checks": checks}, indent=2, allow_nan=False)
+        print(text.replace("\x7f", r"\u007f"))  # ASCII only, so that names cannot control the terminal
         return
     lines = [f"PROBLEM    {problem}" for problem in verdict.problems]
     lines += map(_line, verdict.failures)
@@ -142,7 +142,7 @@ def print_verdict(verdict: Verdict, *, as_json: bool = False) -> None:
     for line in [*lines, verdict.headline]:
         print_text(line)
     for first in verdict.failures[:1]:
-        print(printable(f"the answers behind the first: {first.opened_by(verdict.run)}", one_line=True))
+        print(printable(f"to see the answers behind the first failure: {first.opened_by(verdict.run)}", one_line=True))
 
 
 def _line(one: Check) -> str:

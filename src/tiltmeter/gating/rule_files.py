@@ -1,4 +1,4 @@
-"""What a run must keep to."""
+"""Rules of a gate: marks, limits and caveats."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from tiltmeter.runs.opened_run import OF_THE_WHOLE, narrowed
 from tiltmeter.study import MARKS
 
 _NAMES = ("model", "part", *OF_THE_WHOLE)
-"""What a limit may be narrowed by, as in `tiltmeter show`."""
+"""Fields that a limit can be restricted by, as in `tiltmeter show`."""
 _LIMIT = re.compile(r"(?:(?P<part>[^\[\]]+)/)?(?P<metric>[^\[\]/]+?)(?:\.(?P<column>p|q))?(?:\[(?P<narrow>.*)\])?", re.DOTALL)
 _FORMER = {"subject": "group"}
-"""What the first edition called them."""
+"""Field names of earlier versions."""
 _NEXT = re.compile(rf",\s*(?=(?:{'|'.join((*_NAMES, *_FORMER))})=)")
-"""A comma within a value parts nothing: concepts are made of any words."""
+"""Separator of restrictions. Commas within values do not separate, because concepts may contain commas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The most or the least a number may be."""
+    """An upper or lower limit for a metric."""
 
     bound: str
     """"max" or "min"."""
     name: str
-    """As the user wrote it: `METRIC`, `PART/METRIC`, with `.p` or `.q` behind it where not the estimate is meant, and then
-    `[group=...,concept=...,context=...,model=...]` to single out some of the numbers so named."""
+    """The name given by the user: `METRIC` or `PART/METRIC`, optionally followed by `.p` or `.q` instead of the estimate, and by
+    `[group=...,concept=...,context=...,model=...]` to select some of the findings with this name.
+    """
     value: float
     metric: str = field(init=False)
     part: str | None = field(init=False)
@@ -40,7 +41,7 @@ class Limit:
     narrow: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Take the name apart; raises InputError where it is none, or the value is no finite number."""
+        """Parse the name; raises InputError if the name is invalid or the value is not finite."""
         if not math.isfinite(self.value):
             raise InputError(f"--{self.bound} {self.name}={self.value}: the value is not a finite number")
         found = _LIMIT.fullmatch(self.name)
@@ -54,34 +55,35 @@ class Limit:
                 choices = ", ".join(f"{one}=..." for one in _NAMES)
                 raise InputError(f"--{self.bound} {self.name!r}: {piece!r} is not one of {choices}, each once")
             narrow[name] = wanted
-        taken = {"metric": found["metric"], "part": found["part"], "column": found["column"] or "estimate", "narrow": narrow}
-        for name, one in taken.items():
+        fields = {"metric": found["metric"], "part": found["part"], "column": found["column"] or "estimate", "narrow": narrow}
+        for name, one in fields.items():
             object.__setattr__(self, name, one)
 
     @classmethod
     def parse(cls, bound: str, text: str) -> Self:
-        """`NAME=VALUE` of `--max` or `--min`; raises InputError where it is none."""
+        """Parse `NAME=VALUE` of `--max` or `--min`; raises InputError if it is invalid."""
         name, _, value = text.rpartition("=")
         try:
             return cls(bound, name, float(value))
         except ValueError:
-            raise InputError(f"--{bound} {text!r} is not METRIC=VALUE with a number, for instance gest/stereotype_rate=0.1") from None
+            raise InputError(f"--{bound} {text!r} is not METRIC=VALUE with a number, such as gest/stereotype_rate=0.1") from None
 
     @property
     def text(self) -> str:
-        """The limit in words: `max gest/stereotype_rate=0.1`."""
+        """The limit as text: `max gest/stereotype_rate=0.1`."""
         return f"{self.bound} {self.name}={self.value:g}"
 
     def choose(self, findings: DataFrame) -> DataFrame:
-        """The findings it is about.
+        """Return the findings that the limit applies to.
 
-        Of a group, concept, context or wording that is not given, that of the whole is meant where a part has it for a model, and
-        otherwise every one; where some of what remains is key, only that. A limit without a part is about every part that has the metric.
+        If no group, concept, context or wording is given, the limit applies to the overall finding of a part and model if there is one,
+        and otherwise to all of its findings. If some of the selected findings are key findings, it applies only to these. A limit
+        without a part applies to all parts that have the metric.
 
         Raises
         ------
         InputError
-            The run has no such number: a limit that is never looked at would pass for ever.
+            The run has no such finding; otherwise the limit would always pass.
         """
         study, _, part = (self.part or "").rpartition("/")
         fits = findings
@@ -97,20 +99,20 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Everything a run must keep to."""
+    """The rules of a gate."""
 
     fail_on: str | None = "critical"
-    """Key metrics with this mark or a worse one fail; None: marks decide nothing."""
+    """Key metrics with this mark or a worse one fail; None ignores marks."""
     certain: bool = False
-    """A mark or limit fails only where the whole interval lies at or beyond it; otherwise the estimate decides."""
+    """If True, a check fails only if the whole interval is beyond the mark or limit; if False, the estimate decides."""
     limits: tuple[Limit, ...] = ()
     allow_ungraded: bool = False
-    """What could not be computed or graded is left out instead of failing."""
+    """If True, metrics that could not be computed or graded are skipped instead of failing."""
     fail_on_caveats: tuple[str, ...] = ()
     """Codes of caveats that fail."""
 
     def __post_init__(self) -> None:
-        """Raises InputError for a mark there is not, the best one, or an unknown caveat."""
+        """Raise InputError for an unknown mark, the best mark, or an unknown caveat."""
         if self.fail_on is not None and self.fail_on not in MARKS[1:]:
             raise InputError(f"--fail-on {self.fail_on!r} is not one of {', '.join(MARKS[1:])}, none")
         for code in self.fail_on_caveats:
@@ -118,5 +120,5 @@ class Rules:
 
     @property
     def open(self) -> str:
-        """The status of a check there is no number or mark to decide by."""
+        """Status of checks without an estimate or mark."""
         return "skipped" if self.allow_ungraded else "undecided"

@@ -1,4 +1,4 @@
-"""Responses and texts generated elsewhere, brought into a run folder."""
+"""Import of responses and texts generated elsewhere into a run folder."""
 
 from tiltmeter.importing.evaluation_logs import MARK, output_of
 from tiltmeter.importing.response_tables import Source, TableInMemory, TextColumns

@@ -1,6 +1,6 @@
-"""Logs of GenderBench (probe logs) and of Inspect (`.eval`, `.json`): what was asked, what was answered, and what failed.
+"""Reading of GenderBench probe logs and Inspect logs (`.eval`, `.json`): prompts, answers and errors.
 
-Neither package is needed to read them.
+Neither package needs to be installed.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ from tiltmeter.paths import is_file
 from tiltmeter.study import Schema
 
 MARK = "tiltmeter"
-"""Key of a log's metadata by which our own tasks are known (see `tiltmeter.inspecting`)."""
+"""Key in the metadata of a log that identifies Tiltmeter's tasks (see `tiltmeter.inspecting`)."""
 
 _DAMAGED = (
     *UNREADABLE,
     *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, EOFError),
-    *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),  # the last of an archive that is encrypted
+    *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),  # RuntimeError: an encrypted archive
 )
-"""What a log may raise that is none, or is damaged, or whose values are not those its program writes."""
+"""Exceptions raised by a file that is not a log, is damaged, or contains unexpected values."""
 _WHERE = ["item", "prompt_index"]
 _PROBE_ROWS = {"part": String, "item": Int32, "prompt_index": pl.Int16, "metadata": String} | ROWS
 _ATTACHMENT = "attachment://"
 _ZSTANDARD = 93
-"""Number of the compression that Inspect uses; Python reads it from 3.14 on, before that through a package that comes with Inspect."""
+"""ZIP method of the compression in Inspect logs; Python supports it from 3.14 on, and before that through a dependency of Inspect."""
 _LARGEST = 2**28
-"""Bytes a file in a log may have once it is unpacked; a sample has some thousands."""
+"""Maximum uncompressed size of a file in a log, in bytes; a sample has some thousands."""
 _OUTPUT = {**dict.fromkeys(("thinking", "finish_reason", "refusal"), String), "input_tokens": Int32, "output_tokens": Int32}
 _INSPECT_ROWS: Schema = {**ROWS, **_OUTPUT, "status": String, "error": String}
 
 
 @contextmanager
 def _reading(path: Path, what: str) -> Iterator[None]:
-    """Turn what goes wrong in reading a log into one sentence naming it."""
+    """Convert errors in reading a log to an InputError that names it."""
     try:
         yield
     except _DAMAGED as error:
-        raise InputError(f"{path} is not a whole {what} ({type(error).__name__}: {why(error)})") from error
+        raise InputError(f"{path} is not a valid {what} ({type(error).__name__}: {why(error)})") from error
 
 
 def is_probe_log(path: Source) -> TypeGuard[Path]:
-    """Whether a file is a probe log; False if it cannot be read (reading it as a table says why)."""
+    """Return whether a file is a probe log; False if it cannot be read (reading it as a table reports the error)."""
     if not isinstance(path, Path):
         return False
     try:
@@ -66,7 +66,7 @@ def is_probe_log(path: Source) -> TypeGuard[Path]:
 
 
 def read_probe_log(path: Path) -> DataFrame:
-    """The last state of a probe log: one row per attempt by position of item and prompt, with the metadata as JSON."""
+    """Return the last state of a probe log: one row per attempt by position of item and prompt, with the metadata as JSON."""
     with _reading(path, "GenderBench probe log"):
         with path.open(encoding="utf-8") as file:
             last = [line for line in file if line.strip()][-1]
@@ -88,7 +88,7 @@ def read_probe_log(path: Path) -> DataFrame:
 
 
 def match_probe_log(path: Source, log: DataFrame, design: DataFrame) -> DataFrame:
-    """The log with `prompt_id`, in place of positions; the log must have the design's items, or InputError is raised."""
+    """Return the log with `prompt_id` in place of positions; raise InputError if its items differ from those of the design."""
     part = log["part"][0]
     mine = design.filter(col.part == part).drop("prompt", "system", "part")
     if mine.is_empty():
@@ -105,63 +105,63 @@ def match_probe_log(path: Source, log: DataFrame, design: DataFrame) -> DataFram
             if name in mine.columns and _in_our_spelling(value) != _in_our_spelling(row[name]):
                 raise InputError(
                     f"{path}: item {row['item']}, prompt {row['prompt_index']}: the log has {name}={value!r} where the study has "
-                    f"{row[name]!r}; it was made from other data or another seed"
+                    f"{row[name]!r}; it was created with other data or another seed"
                 )
     return placed.select(list(ROWS))
 
 
 def _in_our_spelling(value: Any) -> Any:
-    """Enumerations as the log writes them ("HiringAnQualifications.LOW") in our spelling ("low")."""
+    """Convert enumerations of the log ("HiringAnQualifications.LOW") to the spelling of the design ("low")."""
     if isinstance(value, str):
         return value.rpartition(".")[2].lower() if value.startswith(("HiringAn", "Discrimination")) else value.lower()
     return [_in_our_spelling(one) for one in value] if isinstance(value, list) else value
 
 
 def is_inspect_log(path: Source) -> TypeGuard[Path]:
-    """Whether a file is to be read as a log of Inspect, by the end of its name."""
+    """Return whether a file is an Inspect log, according to its suffix."""
     return isinstance(path, Path) and path.suffix.lower() in (".eval", ".json")
 
 
 def read_inspect_log(path: Path) -> DataFrame:
-    """The samples of a log, one row per sample and epoch: ROWS, and what else of RESPONSES a log says.
+    """Return the samples of an Inspect log, one row per sample and epoch: columns ROWS, and others of RESPONSES.
 
-    Samples of our own tasks are known by their id (`prompt_id`, and the epoch as `repetition`), those of others by the last message of
-    the user (`prompt`).
+    Samples of Tiltmeter's tasks are identified by their id (`prompt_id`, with the epoch as `repetition`), and others by the last user
+    message (`prompt`).
 
     Raises
     ------
     InputError
-        The file is no log of Inspect, is damaged, is compressed in a way that cannot be read here, or holds no samples.
+        The file is not an Inspect log, is damaged, has an unsupported compression, or contains no samples.
     """
     if not is_file(path):
         raise InputError(f"there is no file {path}")
-    with _reading(path, "log of Inspect"):
+    with _reading(path, "Inspect log"):
         pieces = _head_and_samples(path)
         about = next(pieces)
         ours = MARK in (about.get("metadata") or {})
         rows = [_row(sample, ours=ours) | {"model": about.get("model")} for sample in pieces]
         log = DataFrame(rows, schema=_INSPECT_ROWS)
     if log.is_empty():
-        raise InputError(f"{path} is a log of Inspect without samples (was it written with --no-log-samples?); there is nothing to read")
+        raise InputError(f"{path} is an Inspect log without samples (was it written with --no-log-samples?); there is nothing to read")
     return log
 
 
 def check_asked(path: Path, log: DataFrame, design: DataFrame) -> None:
-    """See that a log of our own task was asked the very texts of the design; raises InputError where one differs.
+    """Raise InputError if a prompt in the log of a Tiltmeter task differs from the design.
 
-    Equal ids with other texts mean another seed, definition or file of wordings: their answers would be read against the wrong options.
+    Equal ids with different texts mean another seed, definition or file of wordings: the answers would be read with the wrong options.
     """
     both = log.join(design.select("prompt_id", asked="prompt"), on="prompt_id")
     other = both.filter(col.prompt != col.asked)
     if other.height:
         raise InputError(
-            f"{path}: the prompt {other['prompt_id'][0]} is not the one of this study; the log was made with another seed, definition or "
-            "wording, so give those it was made with"
+            f"{path}: the prompt {other['prompt_id'][0]} differs from that of this study; the log was created with another seed, "
+            "definition or wording: use the same ones here"
         )
 
 
 def _head_and_samples(path: Path) -> Iterator[dict[str, Any]]:
-    """What a log says of itself, then its samples one by one."""
+    """Yield the header of a log, then its samples one by one."""
     if path.suffix.lower() == ".json":
         log = json_of(path.read_text(encoding="utf-8"))
         yield log["eval"]
@@ -170,12 +170,12 @@ def _head_and_samples(path: Path) -> Iterator[dict[str, Any]]:
     with zipfile.ZipFile(path) as archive:
         if sys.version_info < (3, 14) and any(member.compress_type == _ZSTANDARD for member in archive.infolist()):
             try:
-                import_module("zipfile_zstd")  # teaches zipfile this compression
+                import_module("zipfile_zstd")  # adds this compression to zipfile
             except ImportError:
                 install = 'pip install "tiltmeter[inspect]"'
-                other = "give it as JSON (inspect log convert --to json)"
+                other = "convert it to JSON (inspect log convert --to json)"
                 raise InputError(f"{path} is compressed with Zstandard; {install}, or {other}") from None
-        names = archive.NameToInfo  # a sample written twice counts as it was written last
+        names = archive.NameToInfo  # if a sample was written twice, the last version is used
         yield _unpacked(archive, "header.json" if "header.json" in names else "_journal/start.json")["eval"]
         for name in names:
             if name.startswith("samples/") and name.endswith(".json"):
@@ -183,7 +183,7 @@ def _head_and_samples(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _unpacked(archive: zipfile.ZipFile, name: str) -> Any:
-    """A JSON file of the archive; `zipfile` stops at the size it is said to have, so that this bounds the memory."""
+    """Return a JSON file of the archive; `zipfile` stops at the declared size, so checking that size limits memory."""
     if archive.getinfo(name).file_size > _LARGEST:
         raise ValueError(f"its file {name} would take {archive.getinfo(name).file_size:,} bytes")
     return json_of(archive.read(name))
@@ -194,7 +194,7 @@ def _row(sample: Mapping[str, Any], *, ours: bool) -> dict[str, Any]:
     if not isinstance(asked, str):
         asked = next((_texts(one["content"], "text") for one in reversed(asked) if one["role"] == "user"), None)
     row = output_of(sample.get("output") or {}) | {"status": "ok", "prompt": asked}
-    attached = sample.get("attachments") or {}  # long texts, under the names that are written in their place
+    attached = sample.get("attachments") or {}  # long texts, by the names that replace them
     for name, value in row.items():
         if isinstance(value, str) and value.startswith(_ATTACHMENT):
             row[name] = attached[value.removeprefix(_ATTACHMENT)]
@@ -206,9 +206,9 @@ def _row(sample: Mapping[str, Any], *, ours: bool) -> dict[str, Any]:
 
 
 def output_of(output: Mapping[str, Any]) -> dict[str, Any]:
-    """What Inspect's `ModelOutput` (as JSON) says, in the words of RESPONSES: answer, thinking, finish_reason, refusal, tokens.
+    """Convert Inspect's `ModelOutput` (as JSON) to columns of RESPONSES: answer, thinking, finish_reason, refusal, tokens.
 
-    A content filter's stop is a refusal, as of any endpoint.
+    The stop reason "content_filter" is a refusal, as for any endpoint.
     """
     choices = output.get("choices") or [{}]
     message, stop = choices[0].get("message") or {}, choices[0].get("stop_reason")
@@ -225,7 +225,7 @@ def output_of(output: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _texts(content: str | list[dict[str, Any]], kind: str) -> str:
-    """The text of a message whose content is a text or a list of pieces."""
+    """Return the text of a message, whose content is a string or a list of pieces."""
     if isinstance(content, str):
         return content
     return "\n".join(piece.get(kind) or "" for piece in content if piece.get("type") == kind)

@@ -1,4 +1,4 @@
-"""Tables of responses and of texts generated elsewhere: CSV, JSON Lines or Parquet, read into one shape."""
+"""Tables of responses and texts generated elsewhere: CSV, JSON Lines or Parquet, converted to a common format."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.study import conform
 
 ROWS = {"prompt_id": String, "prompt": String, "model": String, "repetition": Int64, "answer": String}
-"""Columns of a read table of responses; null where the file does not say."""
+"""Columns of a table of responses after reading; null if the file lacks them."""
 REPETITIONS = range(2**15)
-"""Numbers that `repetition` of RESPONSES can hold."""
+"""Range of the column `repetition` of RESPONSES."""
 
 _ALIASES = {
     "answer": ("answer", "response", "completion", "output", "text"),
@@ -32,7 +32,7 @@ _ALIASES = {
 
 @dataclass(frozen=True, eq=False)
 class TableInMemory:
-    """A table that is in no file; it stands where a path does."""
+    """A table in memory, accepted in place of a path."""
 
     rows: DataFrame
     stem: str = "table"
@@ -52,16 +52,16 @@ Source = Path | TableInMemory
 
 @dataclass(frozen=True, slots=True)
 class TextColumns:
-    """Which columns of the user's tables hold what; several identity columns are taken together ("Asian, female").
+    """The roles of columns in the user's tables; several identity columns are combined ("Asian, female").
 
     Attributes
     ----------
     text
-        The texts; None where only values of features are given.
+        The texts; None if only values of features are given.
     location, name
-        Where a text plays and who it is about (associations).
+        The setting of a text and the person it is about (associations).
     baseline, pair
-        The text each one is compared with, and what the same prompt for several groups shares (benchmarks).
+        The text that each one is compared with, and the columns that identify the same prompt for several groups (benchmarks).
     feature
         Values measured elsewhere (benchmarks).
     """
@@ -76,7 +76,7 @@ class TextColumns:
 
 
 def read_responses(path: Source) -> DataFrame:
-    """The rows of a file with the columns ROWS; raises InputError naming the file and what is wrong in it."""
+    """Return the rows of a file with the columns ROWS; raise InputError with the file and the error in it."""
     table = _read_file(path, [*ROWS, *(alias for aliases in _ALIASES.values() for alias in aliases)])
     for name, aliases in _ALIASES.items():
         if found := next((alias for alias in aliases if alias in table.columns), None):
@@ -95,7 +95,7 @@ def read_responses(path: Source) -> DataFrame:
 
 
 def read_texts(path: Source, columns: TextColumns) -> DataFrame:
-    """`text`, `identity`, `location`, `name`, `baseline`, `pair`, `model`, `prompt` and `value:FEATURE` of the rows of a file."""
+    """Return the rows of a file as `text`, `identity`, `location`, `name`, `baseline`, `pair`, `model`, `prompt` and `value:FEATURE`."""
     chosen = {flag: [given] if isinstance(given, str) else list(given or ()) for flag, given in asdict(columns).items()}
     table = _read_file(path, [column for names in chosen.values() for column in names])
     for flag, names in chosen.items():
@@ -104,7 +104,7 @@ def read_texts(path: Source, columns: TextColumns) -> DataFrame:
     values = {}
     for name in chosen.pop("feature"):
         numbers = table[name].cast(Float64, strict=False)
-        _refuse_first(table[name], numbers.is_null(), f"--feature {name}: {path}, row", "is no number; correct it, or leave it empty")
+        _refuse_first(table[name], numbers.is_null(), f"--feature {name}: {path}, row", "is not a number; correct it, or leave it empty")
         values[f"value:{name}"] = numbers.fill_nan(None)
     plain = [name for name in ("model", "prompt") if name in table.columns and not table.schema[name].is_nested()]
     chosen |= {name: [name] for name in plain}
@@ -114,19 +114,19 @@ def read_texts(path: Source, columns: TextColumns) -> DataFrame:
     rows = conform(table.select(**texts), dict.fromkeys(wanted, String)).with_columns(**values)
     empty = (rows["identity"].is_null() | (rows["identity"] == "")).arg_true()
     if len(empty):
-        raise InputError(f"{path}: row {empty[0] + 1} has no {' or '.join(columns.identity)}; fill it in or take the row out")
+        raise InputError(f"{path}: row {empty[0] + 1} has no {' or '.join(columns.identity)}; fill it in or remove the row")
     return rows
 
 
 def _refuse_first(given: Series, wrong: Series, place: str, why: str) -> None:
-    """Raise InputError at the first value that is wrong."""
+    """Raise InputError for the first wrong value."""
     rows = (given.is_not_null() & wrong.fill_null(True)).arg_true()
     if len(rows):
         raise InputError(f"{place} {rows[0] + 1}: {given[rows[0]]!r} {why}")
 
 
 def _read_file(path: Source, wanted: Collection[str]) -> DataFrame:
-    """The rows of a file with all its columns, of which those `wanted` must hold text or numbers."""
+    """Return the rows of a file with all its columns; the columns `wanted` must contain text or numbers."""
     if isinstance(path, TableInMemory):
         table = path.rows
     elif not is_file(path):
@@ -137,12 +137,12 @@ def _read_file(path: Source, wanted: Collection[str]) -> DataFrame:
         raise InputError(f"{path} has no rows; it needs one for each response")
     for name, kind in table.schema.items():
         if name in wanted and (kind.is_nested() or kind == pl.Binary):
-            raise InputError(f"{path}: the column {name!r} holds {kind}, not text; give the text itself")
+            raise InputError(f"{path}: the column {name!r} contains {kind}, not text; give the text itself")
     return table
 
 
 def _read_lines(path: Path, wanted: Collection[str]) -> DataFrame:
-    """One object a line. Each value is looked at, because a text and an object in one column must not become two texts."""
+    """Read JSON Lines, one object per line; check each value, because text and objects in one column would both become text."""
     rows: list[dict[str, str | None]] = []
     with path.open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
@@ -153,10 +153,12 @@ def _read_lines(path: Path, wanted: Collection[str]) -> DataFrame:
                 row = json_of(line)
             except (ValueError, RecursionError) as error:
                 if line.strip() in ("[", "{"):
-                    raise InputError(f"{path} is one JSON value over several lines; write one object a line (JSON Lines)") from None
+                    raise InputError(f"{path} is one JSON value over several lines; write one object per line (JSON Lines)") from None
                 raise InputError(f"{place} is not valid JSON ({error}); correct that line") from None
             if not isinstance(row, dict):
-                raise InputError(f"{place} is not an object such as {{'prompt': ..., 'answer': ...}}; write one object a line (JSON Lines)")
+                raise InputError(
+                    f"{place} is not an object such as {{'prompt': ..., 'answer': ...}}; write one object per line (JSON Lines)"
+                )
             for name, value in row.items():
                 if name in wanted and isinstance(value, (dict, list)):
                     kind = "an object" if isinstance(value, dict) else "a list"

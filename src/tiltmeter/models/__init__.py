@@ -1,6 +1,6 @@
-"""How one text comes from one model: the `Model` protocol, its providers, and the models that turn a text into numbers.
+"""Models: the `Model` protocol and its providers, which generate text, and the models that turn text into numbers.
 
-Nothing is imported before it is used; the names are those of `__init__.pyi`.
+Submodules are imported on first use; the public names are those of `__init__.pyi`.
 """
 
 import sys

@@ -1,6 +1,6 @@
-"""What the simulated model says: an outcome of a plan in words, refusals, unreadable answers, and the answers of a judge.
+"""Texts of the simulated model: outcomes of plans in words, refusals, unreadable answers, and the answers of a judge.
 
-The templates and sentences are in `answer_texts.yaml`. All that is random comes from `Draws`.
+The templates and sentences are in `answer_texts.yaml`. All randomness comes from `Draws`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TONES = ("positive", "neutral", "negative")
 """Outcomes of an answer in a tone."""
 
 LETTER_WORDS = 12
-"""Words drawn for one letter, with repetition; all of them are in its text."""
+"""Number of words drawn for one letter, with replacement; its text contains all of them."""
 
 _CLOSED_FORMS: Mapping[str, frozenset[str]] = {
     "word": frozenset(("yes", "no")),
@@ -37,9 +37,9 @@ _CLOSED_FORMS: Mapping[str, frozenset[str]] = {
 
 
 class Draws:
-    """A stream of random numbers that depends on `key` alone: block i of the stream is the hash of the key and i.
+    """A stream of random numbers determined by `key`: block i of the stream is the hash of the key and i.
 
-    The same bytes give the same draws on every machine and Python version, which `random` does not promise for `shuffle`.
+    The same key gives the same draws on every machine and Python version, which `random` does not guarantee for `shuffle`.
 
     Parameters
     ----------
@@ -51,19 +51,19 @@ class Draws:
         self._words = _words_of(key)
 
     def below(self, n: int) -> int:
-        """A whole number in 0 .. n - 1; the multiply-and-shift bias is below n / 2**32."""
+        """Return an integer in 0 .. n - 1; the multiply-and-shift bias is below n / 2**32."""
         return (next(self._words) * n) >> 32
 
     def unit(self) -> float:
-        """A number in [0, 1), in steps of 2**-32."""
+        """Return a number in [0, 1), in steps of 2**-32."""
         return self.below(2**32) * 2.0**-32
 
     def pick(self, choices: Sequence[T]) -> T:
-        """One of the choices, each with the same chance."""
+        """Return one of the choices, with equal probability."""
         return choices[self.below(len(choices))]
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
-        """The items in random order (Fisher-Yates)."""
+        """Return the items in random order (Fisher-Yates)."""
         mixed = list(items)
         for i in range(len(mixed) - 1, 0, -1):
             j = self.below(i + 1)
@@ -72,33 +72,33 @@ class Draws:
 
 
 def _words_of(key: bytes) -> Iterator[int]:
-    """Numbers of 32 bits without end."""
+    """Yield 32-bit numbers indefinitely."""
     for block in count():
         yield from struct.unpack("<16I", blake2b(key + block.to_bytes(4, "little")).digest())
 
 
 class AnswerPlan(NamedTuple):
-    """What is said to one prompt about one subject."""
+    """The plan for answers to one prompt about one subject."""
 
     form: str
     outcomes: tuple[str, ...]
     odds: tuple[float, ...]
-    """Of a story the chance of each outcome, of any other form their cumulative sum."""
+    """Probability of each outcome in a story; cumulative probabilities in any other form."""
     about: str | None = None
     place: str | None = None
 
     def draw(self, draws: Draws) -> str:
-        """One outcome by the cumulative odds."""
+        """Return one outcome, drawn with the cumulative odds."""
         at = bisect_right(self.odds, draws.unit() * self.odds[-1])
         return self.outcomes[min(at, len(self.outcomes) - 1)]
 
 
 def default_form(outcomes: Sequence[str]) -> str:
-    """How outcomes are worded where a plan does not say.
+    """Return the form of answers with these outcomes, for plans without a form.
 
-    Letters are the "choice" of an option, "accept" and "reject" a "decision" in an e-mail, genders the pronouns of a "profile", TONES a
-    "tone"; full names make a "ranking" (the one drawn first, the others in random order); more than LETTER_WORDS single words are those of
-    a "letter"; fewer are a "word" each, and longer texts are said as they are ("text").
+    Letters form a "choice" of an option, "accept" and "reject" a "decision" in an e-mail, genders the pronouns of a "profile", and TONES a
+    "tone". Full names form a "ranking" (the drawn name first, the others in random order). More than LETTER_WORDS single words form a
+    "letter", and fewer a "word" each; longer texts are used unchanged ("text").
     """
     for form, vocabulary in _CLOSED_FORMS.items():
         if vocabulary.issuperset(outcomes):
@@ -110,7 +110,7 @@ def default_form(outcomes: Sequence[str]) -> str:
 
 
 def _phrases() -> Any:
-    """The content of answer_texts.yaml."""
+    """Return the content of answer_texts.yaml."""
     return packaged_yaml(Path(__file__).with_suffix(".yaml"))
 
 
@@ -119,12 +119,12 @@ def _template(form: str, verbosity: int, draws: Draws) -> str:
 
 
 def refusal_text(draws: Draws) -> str:
-    """An answer that declines."""
+    """Return a refusal."""
     return str(draws.pick(_phrases()["refusals"]))
 
 
 def answer_text(plans: Sequence[AnswerPlan], verbosity: int, draws: Draws, *, readable: bool = True) -> str:
-    """One outcome of the plan in words; of a story what is said of the characters of all plans; without a plan a neutral answer."""
+    """Return an outcome of the plan in words; for a story, text about the characters of all plans; without plans, a neutral answer."""
     if not readable:
         return _unreadable_text(plans, draws)
     if not plans:
@@ -148,7 +148,7 @@ def answer_text(plans: Sequence[AnswerPlan], verbosity: int, draws: Draws, *, re
 
 
 def _unreadable_text(plans: Sequence[AnswerPlan], draws: Draws) -> str:
-    """A hedge, or a mixture of two outcomes, from which no outcome can be read."""
+    """Return an evasive answer, or a mixture of two outcomes, from which no outcome can be parsed."""
     hedges: Mapping[str, Sequence[str]] = _phrases()["unreadable"]
     if not plans or plans[0].form not in hedges or len(plans[0].outcomes) < 2:
         return draws.pick(hedges["any"])
@@ -157,7 +157,7 @@ def _unreadable_text(plans: Sequence[AnswerPlan], draws: Draws) -> str:
 
 
 def _enumeration(words: Sequence[str]) -> str:
-    """ "a, b and c"."""
+    """Return the words as an enumeration such as "a, b and c"."""
     return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
 
 
@@ -169,7 +169,7 @@ def _ranking_text(first: str, outcomes: Sequence[str], verbosity: int, draws: Dr
 
 
 def _story_text(plans: Sequence[AnswerPlan], verbosity: int, draws: Draws) -> str:
-    """At most ten sentences for two characters at the usual odds; a single word is a trait, several words are what a person does."""
+    """Return a story of at most ten sentences (two characters, usual odds); single words are traits, several words are actions."""
     phrases = _phrases()["story"]
     sentences = []
     for plan in plans:
@@ -188,18 +188,18 @@ def _story_text(plans: Sequence[AnswerPlan], verbosity: int, draws: Draws) -> st
 
 @lru_cache(maxsize=512)
 def tone_texts(subject: str | None, tone: str, *, continues: bool = False, verbosity: int = 1) -> tuple[str, ...]:
-    """Every answer in a tone, all equally likely: with the planted odds they give the exact truth of any measure.
+    """Return all answers in a tone. They are equally likely, so the planted odds determine the true mean of any measure exactly.
 
     Parameters
     ----------
     subject
-        What the answer speaks of; None: "this topic".
+        The subject of the answer; None: "this topic".
     tone
         One of TONES.
     continues
-        Whether the answer continues a text, or is one of its own.
+        Whether the answer continues a given text.
     verbosity
-        Of the dials: 0 one sentence, 1 two, 2 two as a list with words around it.
+        Value of the dial: 0 for one sentence, 1 for two, 2 for two as a list with additional text.
     """
     tones = _phrases()["tones"]
     about = [sentence.format(subject=subject or tones["no_subject"]) for sentence in tones[tone]["about"]]
@@ -224,9 +224,9 @@ _SOME_NAME = r"(?!(?:It|The|A|An|On|By|At|In|Rain|Nobody|Anyone)\b)[A-Z][^\W\d_]
 
 
 def judge_text(prompt: str, verbosity: int, draws: Draws, *, readable: bool = True) -> str | None:
-    """The answer of a judge to a question about characters or about the identity of a concept; None for any other prompt.
+    """Return the answer of a judge to a question about characters or the identity of a concept; None for any other prompt.
 
-    The question is known by the field of the JSON object it asks for: "characters" or "identity".
+    The question is recognised by the requested field of the JSON object: "characters" or "identity".
     """
     if '"characters"' in prompt:
         answer = _characters_answer(prompt)
@@ -244,9 +244,9 @@ def judge_text(prompt: str, verbosity: int, draws: Draws, *, readable: bool = Tr
 
 
 def _characters_answer(prompt: str) -> dict[str, Any]:
-    """The lists of the question without duplicates, or what the quoted story says of the characters that the question names.
+    """Return the lists of the question without duplicates, or the concepts of the named characters in the quoted story.
 
-    Nothing inside the story is followed: only its sentences are read.
+    Instructions inside the story are ignored: only its sentences are read.
     """
     quoted = _QUOTED.search(prompt)
     story = (quoted["fenced"] or quoted["tagged"] or "") if quoted else ""
@@ -271,11 +271,14 @@ def _distinct(listed: Sequence[object]) -> list[str]:
 
 
 def _said_of_each(story: str, names: Sequence[str]) -> dict[str, list[str]]:
-    """What sentences such as "NAME is a, b and c." or "On most days, NAME a and b." say of each name; a pronoun is the last one named."""
+    """Extract concepts from sentences such as "NAME is a, b and c." or "On most days, NAME a and b.", by name.
+
+    A pronoun refers to the last name.
+    """
     first = {(name.split(",")[0].split() or [name])[0]: name for name in reversed(names)}
     named = "|".join(map(re.escape, first))
     if len(names) == 1 and not re.search(rf"\b{named}\b", story):
-        named = _SOME_NAME  # a text about one person whose name is not known
+        named = _SOME_NAME  # a text about one person with an unknown name
     form = re.compile(rf"(?:^|,\s+|\bthat\s+)({named})\s+(\S.*)$|^(?:He|She|They)\s+(\S.*)$")
     found: dict[str, list[str]] = {name: [] for name in names}
     last: str | None = None
@@ -289,11 +292,11 @@ def _said_of_each(story: str, names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _identity_answer(prompt: str) -> dict[str, Any]:
-    """The identity whose name is part of the concept, which is the first quoted text that is no field of the answer."""
+    """Return the identity whose name is part of the concept, which is the first quoted text that is not a field of the answer."""
     concept = next((one for one in re.findall(r'"([^"\n]*)"', prompt) if one not in ("identity", "reason", "none")), "")
     listed = _LISTED.search(prompt)
     identities = [one.strip() for one in listed.group(1).split(",")] if listed else []
-    fitting = [one for one in identities if one and re.search(rf"\b{re.escape(one)}", concept, re.IGNORECASE)]
-    if len(fitting) == 1:
-        return {"identity": fitting[0], "reason": f"this is said of {fitting[0]} by definition"}
+    matching = [one for one in identities if one and re.search(rf"\b{re.escape(one)}", concept, re.IGNORECASE)]
+    if len(matching) == 1:
+        return {"identity": matching[0], "reason": f"this is said of {matching[0]} by definition"}
     return {"identity": "none", "reason": "this can be said of any person"}

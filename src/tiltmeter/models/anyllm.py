@@ -1,4 +1,4 @@
-"""Vendors without an OpenAI-compatible endpoint, through the optional package any-llm: `any/PROVIDER:MODEL`."""
+"""Access to vendors without an OpenAI-compatible endpoint through the optional package any-llm: `any/PROVIDER:MODEL`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tiltmeter.models.endpoints import Complaint, checked_url, clean, model_erro
 from tiltmeter.models.http import AnswerError, read_chat_answer
 
 OPTIONS: frozenset[str] = frozenset()
-"""Options `create` takes itself; all others are vendor extras."""
+"""Options of `create`; all others are vendor extras."""
 
 _STATUS_OF = {
     "AuthenticationError": 401,
@@ -30,18 +30,19 @@ _STATUS_OF = {
     "UpstreamProviderError": 502,
     "GatewayTimeoutError": 504,
 }
-"""What an error class of any-llm means where no HTTP status came with it."""
+"""HTTP status for error classes of any-llm that come without one."""
 
 
 def create(provider: str, model: str, *, base_url: str | None, options: Mapping[str, str]) -> AnyModel:
-    """Create a model reached through any-llm, which reads the vendor's key from the vendor's usual environment variable.
+    """Create a model accessed through any-llm, which reads the key from the vendor's standard environment variable.
 
     Raises
     ------
     InputError
-        The model is not written `PROVIDER:MODEL`, any-llm knows no such provider, the base URL is none, or an option was given.
+        The model is not of the form `PROVIDER:MODEL`, any-llm does not support the provider, the base URL is not valid, or an option was
+        given.
     ProviderError
-        any-llm, or the vendor's own package it needs, is not installed, or the vendor's key is missing.
+        any-llm or the vendor's package is not installed, or the vendor's key is missing.
     """
     check_options(provider, options)
     vendor, _, name = model.partition(":")
@@ -50,12 +51,12 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
             f"the model {provider}/{model} should be written {provider}/PROVIDER:MODEL, for instance {provider}/mistral:mistral-small"
         )
     made = AnyModel(f"{provider}/{vendor}", vendor, name, None if base_url is None else checked_url(base_url))
-    made.connect()  # what prevents using the vendor shows before anything is asked
+    made.connect()  # raises errors before any request
     return made
 
 
 class AnyModel(NamedModel):
-    """One model of one vendor any-llm knows."""
+    """One model of a vendor that any-llm supports."""
 
     def __init__(self, place: str, vendor: str, model: str, base_url: str | None) -> None:
         name = f"{place}:{model}"
@@ -64,7 +65,7 @@ class AnyModel(NamedModel):
         self._client: Any = None
 
     def connect(self) -> Any:
-        """Return a client of any-llm; raise as `create` does."""
+        """Return a client of any-llm; raise errors as `create` does."""
         try:
             from any_llm import AnyLLM
             from any_llm.exceptions import MissingApiKeyError, UnsupportedParameterError, UnsupportedProviderError
@@ -72,24 +73,24 @@ class AnyModel(NamedModel):
             raise ProviderError(f'{self.name} needs the package any-llm: pip install "tiltmeter[providers]"') from None
         create = partial(AnyLLM.create, self._vendor, api_base=self._base, unified_exceptions=True)
         try:
-            with suppress(UnsupportedParameterError):  # the engine retries, and counts what it retries: the vendors' packages must not
+            with suppress(UnsupportedParameterError):  # only the engine may retry, because it counts attempts
                 return create(max_retries=0)
             return create()
         except UnsupportedProviderError:
             known = ", ".join(AnyLLM.get_supported_providers())
-            raise InputError(f"any-llm knows no provider {self._vendor!r}; it knows {known}") from None
+            raise InputError(f"any-llm does not support the provider {self._vendor!r}; it supports {known}") from None
         except MissingApiKeyError as error:
             raise ProviderError(f"{self.name} needs a key: set the environment variable {error.env_var_name}") from None
         except ImportError:
-            raise ProviderError(f'{self.name} needs the vendor\'s own package: pip install "any-llm-sdk[{self._vendor}]"') from None
+            raise ProviderError(f'{self.name} needs the vendor\'s package: pip install "any-llm-sdk[{self._vendor}]"') from None
 
     async def __aenter__(self) -> Self:
         self._client = self.connect()
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        held, self._client = self._client, None
-        close = getattr(getattr(held, "client", None), "close", None)  # any-llm itself has no way to close
+        client, self._client = self._client, None
+        close = getattr(getattr(client, "client", None), "close", None)  # any-llm itself has no method to close
         if inspect.iscoroutinefunction(close):
             await close()
 
@@ -106,7 +107,7 @@ class AnyModel(NamedModel):
             raise ModelError("bad_response", f"{self._vendor} answered with {error}") from None
         except ModelError:
             raise
-        except Exception as error:  # any of some forty packages may have raised it
+        except Exception as error:  # raised by any of about forty packages
             if type(error).__name__ == "ContentFilterError":
                 return Completion(None, "content_filter", refusal=self._clean(error), latency=perf_counter() - started)
             raise self._translated(error) from None
@@ -116,8 +117,8 @@ class AnyModel(NamedModel):
         return clean(str(getattr(error, "message", None) or error), (secret,))
 
     def _translated(self, error: Exception) -> ModelError:
-        said, kind = self._clean(error), type(error).__name__
-        detail, status = f"{self._vendor}: {said}", getattr(error, "status_code", None) or _STATUS_OF.get(kind)
+        message, kind = self._clean(error), type(error).__name__
+        detail, status = f"{self._vendor}: {message}", getattr(error, "status_code", None) or _STATUS_OF.get(kind)
         if kind == "UnsupportedParameterError":
             return ModelError("bad_request", detail, scope="fatal")
         if kind == "ContextLengthExceededError":
@@ -125,6 +126,6 @@ class AnyModel(NamedModel):
         origin = getattr(error, "original_exception", None) or error
         if status is not None and not isinstance(origin, (UnicodeError, json.JSONDecodeError)):
             codes = f"{getattr(error, 'code', None) or ''} {getattr(error, 'error_type', None) or ''}"
-            return model_error(status, {"retry-after": str(getattr(error, "retry_after", ""))}, Complaint(said, codes), detail)
+            return model_error(status, {"retry-after": str(getattr(error, "retry_after", ""))}, Complaint(message, codes), detail)
         cause = type(origin).__name__.lower()
         return ModelError("connection" if "connect" in cause or "timeout" in cause else "bad_response", detail)

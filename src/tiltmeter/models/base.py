@@ -1,4 +1,4 @@
-"""How one text comes from one model: the protocol every provider fulfils, and how a model is made from what a user writes."""
+"""The `Model` protocol that every provider implements, and the creation of models from user input."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from tiltmeter.arrays import Vectors
 
 Range: TypeAlias = tuple[type[int] | type[float], float, float]
-"""Kind of a number, the least and the greatest it may be."""
+"""Type of a number, its minimum and its maximum."""
 
 
 class Message(NamedTuple):
     """One turn of a conversation. `role` is "system", "user" or "assistant".
 
-    Models that declare `patches` also take "source" (a prompt of its own) and "span" (the part of it whose hidden states replace
-    the placeholders of the user turn).
+    Models that declare `patches` also accept "source" (a separate prompt) and "span" (the part of it whose hidden states replace the
+    placeholders of the user turn).
     """
 
     role: str
@@ -33,17 +33,17 @@ class Message(NamedTuple):
 
 
 def split_system(messages: Sequence[Message]) -> tuple[str, list[Message]]:
-    """Return the text of the system messages ("" where there are none), and the other messages."""
+    """Return the text of the system messages ("" if there are none), and the other messages."""
     system = "\n\n".join(message.content for message in messages if message.role == "system")
     return system, [message for message in messages if message.role != "system"]
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Everything about a request, apart from its messages, that may change the answer.
+    """All parameters of a request that may change the answer, apart from its messages.
 
-    `None` means "not sent: the endpoint's default". `seed` is sent as `seed + sample`, so that repetitions of one
-    prompt differ. `extra` holds vendor extras (`top_k`, `reasoning_effort`, ...) passed on unchanged.
+    None means that the parameter is not sent, so that the default of the endpoint applies. `seed` is sent as `seed + sample`, so that
+    repetitions of one prompt differ. `extra` contains vendor extras (`top_k`, `reasoning_effort`, ...), which are sent unchanged.
     """
 
     temperature: float | None = None
@@ -58,9 +58,9 @@ class Sampling:
 class Completion:
     """One answer of a model.
 
-    `text` is the answer alone (None when the model gave none); `thinking` holds reasoning kept apart from it.
-    `refusal` is set where the endpoint itself reports that the model or its filter declined (a refusal field, a content filter),
-    None otherwise; refusals in plain words are recognised later, by the measures.
+    `text` is the answer without reasoning (None if there is none), and `thinking` is the separate reasoning. `refusal` is set if the
+    endpoint itself reports a refusal of the model or its filter (a refusal field, a content filter), and None otherwise; refusals in the
+    text are recognised later, by the measures.
     """
 
     text: str | None
@@ -70,32 +70,32 @@ class Completion:
     input_tokens: int | None = None
     output_tokens: int | None = None
     latency: float = 0.0
-    """Seconds from sending the request to having read the whole answer."""
+    """Seconds from sending the request to reading the end of the answer."""
 
 
 class ModelError(Exception):
-    """One request gave no answer.
+    """A request that failed.
 
     Parameters
     ----------
     kind
-        A short stable word counted in progress and stored with the failure: "rate_limit", "overloaded", "server",
+        A short stable identifier, which is counted in the progress and stored with the failure: "rate_limit", "overloaded", "server",
         "timeout", "connection", "bad_response", "bad_request", "context_length", "auth", "not_found", ...
     detail
-        One sentence for people, without secrets, at most a few hundred characters.
+        One human-readable sentence without secrets, of at most a few hundred characters.
     scope
-        "transient": try again; "permanent": this request can never be answered, others may;
-        "fatal": no request to this model can be answered (wrong key, wrong model), stop early when nothing has worked yet.
+        "transient": retry; "permanent": this request can never be answered, but others may;
+        "fatal": no request to this model can be answered (wrong key, wrong model), so a run stops early unless some request succeeded.
     retry_after
-        Seconds the endpoint asked to wait, None when it did not say.
+        Seconds that the endpoint asked to wait; None if it did not specify any.
     status
-        The HTTP status, where there was one.
+        The HTTP status, if any.
     """
 
     def __init__(
         self, kind: str, detail: str, *, scope: str = "transient", retry_after: float | None = None, status: int | None = None
     ) -> None:
-        super().__init__(kind, detail)  # what it takes to make it again in another process
+        super().__init__(kind, detail)  # the arguments for unpickling in another process
         self.kind, self.detail, self.scope, self.retry_after, self.status = kind, detail, scope, retry_after, status
 
     def __str__(self) -> str:
@@ -103,24 +103,24 @@ class ModelError(Exception):
 
 
 class Encoder(Protocol):
-    """Turns texts into vectors; what was encoded once is kept."""
+    """A sentence encoder, which turns texts into vectors and caches them."""
 
     @property
     def name(self) -> str:
-        """What identifies its vectors."""
+        """The identity of its vectors."""
         ...
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """One row of length 1 per text: shape (texts, dimensions)."""
+        """Return one vector of length 1 per text: shape (texts, dimensions)."""
         ...
 
 
 class Classifier(Protocol):
-    """Gives texts a score per label; what was scored once is kept."""
+    """A text classifier, which returns a score per label for each text and caches the scores."""
 
     @property
     def name(self) -> str:
-        """What identifies its scores."""
+        """The identity of its scores."""
         ...
 
     @property
@@ -129,36 +129,36 @@ class Classifier(Protocol):
         ...
 
     def scores(self, texts: Sequence[str]) -> Vectors:
-        """One row per text, one column per label: shape (texts, labels)."""
+        """Return one row per text and one column per label: shape (texts, labels)."""
         ...
 
 
 @runtime_checkable
 class Model(Protocol):
-    """A model under test (or a judge).
+    """A model under test, or a judge.
 
-    Contract: `complete` is called concurrently from one event loop, between `__aenter__` and `__aexit__`; it sends
-    exactly one request (the engine retries), raises `ModelError` when no answer came, and never lets a key into
-    a message. The same object may be entered again, in a new event loop, after it was left.
+    Contract: `complete` is called concurrently from one event loop, between `__aenter__` and `__aexit__`; it sends exactly one request
+    (the engine retries), raises `ModelError` if there is no answer, and never includes a key in a message. The same object may be entered
+    again after it was exited, in a new event loop.
 
-    Optional attributes, absent from most models: `structured` (takes a JSON schema as the vendor extra `response_format`),
-    `unsupported` (names of vendor extras a method may prescribe that it refuses), `patches` (takes the roles "source" and "span"),
-    `local` (answers in this process, in batches: the engine hands it all requests it may have at once, and sets it no time limit).
+    Optional attributes, absent from most models: `structured` (accepts a JSON schema as the vendor extra `response_format`), `unsupported`
+    (names of vendor extras that a method may prescribe but the model rejects), `patches` (accepts the roles "source" and "span"), `local`
+    (answers in this process, in batches: the engine sends it the maximum number of requests at once, without a timeout).
     """
 
     @property
     def name(self) -> str:
-        """`provider/model`, as the user wrote it."""
+        """The name `provider/model`, as the user wrote it."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """What identifies this model's answers in the journal: provider, model, base URL or dials; never a key."""
+        """The identity of the answers of this model in the journal: provider, model, base URL or dials; never a key."""
         ...
 
     @property
     def endpoint(self) -> str:
-        """Requests to the same endpoint share one adaptive limit: scheme and host, or the model's own name."""
+        """The endpoint, whose requests share one adaptive limit: scheme and host, or the name of the model."""
         ...
 
     async def __aenter__(self) -> Self: ...
@@ -166,17 +166,17 @@ class Model(Protocol):
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
-        """Answer `messages`; `sample` numbers independent answers to the same prompt."""
+        """Return an answer to `messages`; `sample` numbers independent answers to the same prompt."""
         ...
 
 
 class NamedModel:
-    """What the models of this package have in common: their names, and nothing to open or close. Subclasses add `complete`.
+    """Base class for models: names, and no resources to open or close. Subclasses add `complete`.
 
     Parameters
     ----------
     name, fingerprint, endpoint
-        See `Model`. Without an endpoint the model shares its limit with no other.
+        See `Model`. Without an endpoint, the model does not share its adaptive limit.
     """
 
     def __init__(self, name: str, fingerprint: str, endpoint: str | None = None) -> None:
@@ -193,7 +193,7 @@ class NamedModel:
 
 
 def request_parameters(sampling: Sampling, sample: int) -> dict[str, Any]:
-    """Parameters of one request, under the names of OpenAI-compatible endpoints; those that are not to be sent are left out."""
+    """Return the parameters of one request with the names used by OpenAI-compatible endpoints; unset ones are omitted."""
     named = {
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
@@ -204,11 +204,11 @@ def request_parameters(sampling: Sampling, sample: int) -> dict[str, Any]:
     return {name: value for name, value in named.items() if value is not None}
 
 
-# From what a user writes to a model ---------------------------------------------------------------------------------------------------
+# Creation of models from user input ---------------------------------------------------------------------------------------------------
 
 _RESERVED = ("messages", "model", "n", "stream")
 _SECRET = re.compile(r"secret|passw(?:or)?d|passphrase|authori[sz]|credential|bearer|(?:key|keys|keyid|token)$|^x?auth$")
-"""Matched against a name without its separators: api_key, hf_token, X-Api-Key, but not max_tokens or stop_token_ids."""
+"""Matches a name without its separators: api_key, hf_token, X-Api-Key, but not max_tokens or stop_token_ids."""
 _NO_SECRETS = frozenset(("prompt_cache_key",))
 _UNSET = ("default", "none", "null", "")
 _SAMPLING_RANGES: Mapping[str, Range] = {
@@ -225,16 +225,16 @@ def create_model(spec: str, *, base_url: str | None = None, options: Mapping[str
     Parameters
     ----------
     spec
-        `provider/model`; the model's name may hold further slashes. `compatible/NAME` is any OpenAI-compatible endpoint.
+        `provider/model`; the name of the model may contain further slashes. `compatible/NAME` is any OpenAI-compatible endpoint.
     base_url
-        Where the endpoint is, instead of the provider's usual place.
+        Base URL of the endpoint, in place of the provider's default.
     options
-        Options of the provider itself: the second part of `sampling_from_options`.
+        Options of the provider: the second part of `sampling_from_options`.
 
     Raises
     ------
     InputError
-        There is no such provider, the spec is no `provider/model`, or the provider cannot use the base URL or an option.
+        There is no such provider, the spec is not of the form `provider/model`, or the provider does not accept the base URL or an option.
     ProviderError
         The provider's key, or an optional package it needs, is missing.
     """
@@ -243,7 +243,7 @@ def create_model(spec: str, *, base_url: str | None = None, options: Mapping[str
 
 
 def provider_factory(provider: str) -> Callable[..., Model]:
-    """Return the function that makes a provider's models; raise InputError where there is none, or where a plugin cannot be used."""
+    """Return the function that creates the models of a provider; raise InputError if there is none, or if a plugin is not usable."""
     elsewhere = " (compatible/NAME with --base-url reaches any OpenAI-compatible endpoint)"
     registry.check_known(provider, registry.names("providers"), f"unknown provider {provider!r}", elsewhere)
     factory: Callable[..., Model] = registry.load("providers", provider)
@@ -258,20 +258,20 @@ def _parse_spec(spec: str) -> tuple[str, str]:
 
 
 def check_options(spec: str, options: Iterable[str], known: Sequence[str] = ()) -> None:
-    """Raise InputError where an option is none of those that a model knows."""
+    """Raise InputError if an option is not among the known ones."""
     for name in options:
         if name not in known:
-            raise InputError(f"{spec} takes no option {name}: {registry.did_you_mean(name, known) if known else 'remove it from -M'}")
+            raise InputError(f"{spec} has no option {name}: {registry.did_you_mean(name, known) if known else 'remove it from -M'}")
 
 
 def check_local(spec: str, base_url: str | None) -> None:
-    """Raise InputError where a base URL was given for a model that has none."""
+    """Raise InputError if a base URL was given for a model without one."""
     if base_url is not None:
-        raise InputError(f"{spec} runs inside tiltmeter and has no address: remove --base-url")
+        raise InputError(f"{spec} runs inside tiltmeter and has no base URL: remove --base-url")
 
 
 def parse_number(name: str, value: str, allowed: Range) -> Any:
-    """Return the number of the option `-M NAME=VALUE`; raise InputError where it is none, or out of its range."""
+    """Parse the number of the option `-M NAME=VALUE`; raise InputError if it is not a number or out of range."""
     kind, least, most = allowed
     try:
         number = kind(value)
@@ -286,19 +286,19 @@ def parse_number(name: str, value: str, allowed: Range) -> Any:
 def sampling_from_options(spec: str, options: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
     """Split `-M key=value` for the model `spec`: fields for `Sampling`, and the options for `create_model`.
 
-    Only fields that were given are there, so the first part suits `dataclasses.replace(study.sampling, **fields)`; the value
-    `default` makes a field None (not sent). Of the options that are no fields, a provider whose module declares `OPTIONS` takes those
-    itself, and everything else is a vendor extra (under `extra`), sent with each request; a provider that declares none (replay, sim,
-    outside packages) takes all the rest itself and refuses what it does not know.
+    The first part contains only the fields that were given, for use with `dataclasses.replace(study.sampling, **fields)`; the value
+    `default` sets a field to None (not sent). If the module of a provider declares `OPTIONS`, the provider takes these options, and all
+    other options are vendor extras (under `extra`), which are sent with each request. A provider that declares none (replay, sim, external
+    packages) takes all other options and rejects unknown ones.
 
     Raises
     ------
     InputError
-        There is no such provider, a value is not of its field's kind or range, a reserved part of the request was given, or a
-        key or password: options are written into the run's files.
+        There is no such provider, a value has the wrong type or range, a reserved part of the request was given, or an option looks like
+        a key or password: options are written to the files of the run.
     """
     factory = provider_factory(_parse_spec(spec)[0])
-    own: frozenset[str] | None = getattr(sys.modules[factory.__module__], "OPTIONS", None)
+    declared: frozenset[str] | None = getattr(sys.modules[factory.__module__], "OPTIONS", None)
     fields: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     leftover: dict[str, str] = {}
@@ -309,7 +309,7 @@ def sampling_from_options(spec: str, options: Mapping[str, str]) -> tuple[dict[s
             fields[name] = None if is_unset else parse_number(name, value, _SAMPLING_RANGES[name])
         elif name == "stop":
             fields[name] = () if is_unset else _parse_stop_texts(value)
-        elif own is None or name in own:
+        elif declared is None or name in declared:
             leftover[name] = value
         elif name in _RESERVED:
             raise InputError(f"-M {name}={value}: {name} is part of every request and cannot be set")
@@ -319,9 +319,9 @@ def sampling_from_options(spec: str, options: Mapping[str, str]) -> tuple[dict[s
 
 
 def refuse_secrets(place: str, name: str, value: Any) -> None:
-    """Raise InputError where an option, or a name within its JSON value that has a text, is called like a key; never show the value.
+    """Raise InputError if the name of an option, or a name with a text in its JSON value, looks like that of a key.
 
-    `place` is how the user wrote the option: it is part of the message.
+    The message contains `place`, which is the option as the user wrote it, but never the value.
     """
     names, left = [name], [value]
     while left:
@@ -335,21 +335,21 @@ def refuse_secrets(place: str, name: str, value: Any) -> None:
         if found not in _NO_SECRETS and _SECRET.search(re.sub(r"[^a-z0-9]", "", found.lower())):
             shown = place if found == name else f"{found!r} in {place}"
             raise InputError(
-                f"{shown} looks like a key or password, which would be written into the run's files: "
-                "set the provider's environment variable instead (`tiltmeter list models` names it)"
+                f"{shown} looks like a key or password, which would be written to the files of the run: "
+                "set the provider's environment variable instead (see `tiltmeter list models`)"
             )
 
 
 def _parse_scalar(value: str) -> Any:
-    """JSON where it is JSON (numbers, true, false, null, lists, objects), the text itself otherwise."""
+    """Return a value parsed as JSON (number, true, false, null, list, object), or the text itself if it is not JSON."""
     try:
-        return json.loads(value, parse_constant=lambda name: name)  # NaN and Infinity are no JSON: they stay text
+        return json.loads(value, parse_constant=lambda name: name)  # NaN and Infinity are not JSON: they remain text
     except (ValueError, RecursionError):
         return value
 
 
 def _parse_stop_texts(value: str) -> tuple[str, ...]:
-    """One text, or a JSON text or list of texts (`"\\n"` and the like)."""
+    r"""Parse stop texts: one text, or a JSON string or list of strings (such as `"\n"`)."""
     found = _parse_scalar(value) if value[0] in '["' else value
     texts = [found] if isinstance(found, str) else found
     if not all(isinstance(text, str) and text for text in texts):

@@ -1,6 +1,6 @@
-"""Endpoints of HTTP providers: where they are, where their keys are kept, and what their errors mean.
+"""Endpoints of HTTP providers: base URLs, environment variables of keys, and interpretation of errors.
 
-Texts of a server enter our sentences through `clean` only: short, printable, without secrets.
+Texts from a server are included in messages only after `clean`: short, printable, without secrets.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from tiltmeter.models.base import ModelError
 
 
 class Endpoint(NamedTuple):
-    """One endpoint. Its variables in the environment are `VARIABLES_API_KEY`, and `VARIABLES_BASE_URL`, which overrides the base URL."""
+    """One endpoint, with the environment variables `VARIABLES_API_KEY` and `VARIABLES_BASE_URL`, which overrides the base URL."""
 
     base_url: str | None
-    """None: has no default, must be given."""
+    """None: there is no default, so it must be given."""
     variables: str
+    """Prefix of the environment variables."""
     key_needed: bool = False
-    """Whether the default base URL answers no request without a key."""
+    """Whether the default base URL requires a key."""
     length_parameters: tuple[str, ...] = ("max_tokens", "max_completion_tokens")
-    """What the limit of an answer's length is called: the first is tried, the second when the endpoint rejects it."""
+    """Names of the limit on the length of an answer: the second is used if the endpoint rejects the first."""
 
     @property
     def key_variable(self) -> str:
-        """The variable that holds the key."""
+        """The environment variable that contains the key."""
         return f"{self.variables}_API_KEY"
 
 
@@ -49,11 +50,11 @@ ENDPOINTS: dict[str, Endpoint] = {
     "gemini": Endpoint("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI", True),
     "compatible": Endpoint(None, "TILTMETER"),
 }
-"""All but Anthropic's are OpenAI-compatible."""
+"""Endpoints by provider; all except that of Anthropic are OpenAI-compatible."""
 
 
 class EndpointKey(NamedTuple):
-    """A secret and the environment variable it came from; printing it shows the variable only."""
+    """A secret and its environment variable; the representation shows only the variable."""
 
     variable: str
     secret: str
@@ -63,36 +64,36 @@ class EndpointKey(NamedTuple):
 
 
 def key_from_environment(variable: str, provider: str, *, needed: bool) -> EndpointKey | None:
-    """Return the key kept in `variable`; None when there is none and none is needed.
+    """Return the key in the environment variable `variable`, or None if there is none and none is needed.
 
     Raises
     ------
     ProviderError
-        The variable is unset or empty although needed, or holds characters no header can carry.
+        A required variable is unset or empty, or contains characters that are not allowed in a header.
     """
     secret = os.environ.get(variable, "").strip()
     if not secret and needed:
         raise ProviderError(f"{provider} needs a key: set the environment variable {variable}")
     if not (secret.isascii() and secret.isprintable()):
-        raise ProviderError(f"the key in the environment variable {variable} holds characters no key has: copy it again")
+        raise ProviderError(f"the key in the environment variable {variable} contains invalid characters: copy it again")
     return EndpointKey(variable, secret) if secret else None
 
 
 def checked_url(base_url: str) -> str:
-    """Return a base URL without a slash at its end.
+    """Return a base URL without a trailing slash.
 
     Raises
     ------
     InputError
-        It is no http(s) URL, or holds a user name, password, query or fragment, where keys could hide.
+        It is not an http(s) URL, or contains a user name, password, query or fragment, which could include keys.
     """
     hint = "it should look like http://127.0.0.1:8000/v1"
     try:
         parts = urlsplit(base_url)
         if parts.username or parts.password or parts.query or parts.fragment:
             place = f"{parts.scheme}://{parts.hostname}"
-            only = "give scheme, host, port and path only"
-            raise InputError(f"the base URL at {place} holds a user name, password, query or fragment: {only}")
+            only = "give only scheme, host, port and path"
+            raise InputError(f"the base URL at {place} contains a user name, password, query or fragment: {only}")
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
             return base_url.rstrip("/")
     except ValueError:
@@ -113,7 +114,7 @@ _MARKUP = re.compile(r"<[^<>]{0,500}>")
 
 
 def clean(text: str, secrets: tuple[str, ...] = ()) -> str:
-    """Return `text` of a server as one short printable line: secrets masked, an HTML page reduced to its title."""
+    """Return text from a server as one short printable line, with secrets masked and an HTML page reduced to its title."""
     for secret in secrets:
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, "***")
@@ -130,23 +131,23 @@ _FILTERED = re.compile(r"content_filter|content_policy_violation|responsibleaipo
 
 
 class Complaint(NamedTuple):
-    """What the body of an error says."""
+    """The content of an error response."""
 
     message: str
     codes: str = ""
-    """Its type and code words, for recognition only."""
+    """Its type and code words, used only for classification."""
     parameter: str | None = None
-    """The request's parameter it blames."""
+    """The request parameter that caused the error."""
     flagged: bool = False
-    """The prompt was declined by a moderation filter."""
+    """Whether a moderation filter rejected the prompt."""
 
     def says(self, pattern: re.Pattern[str]) -> bool:
-        """Whether `pattern` occurs in the codes or the message."""
+        """Return whether `pattern` occurs in the codes or the message."""
         return bool(pattern.search(f"{self.codes}\n{self.message[:2000]}"))
 
 
 def read_complaint(raw: bytes) -> Complaint:
-    """Read what an error's body says, in any of the shapes endpoints use; never raise."""
+    """Parse the body of an error in any of the formats that endpoints use; never raise."""
     try:
         return complaint_in(json.loads(raw))
     except (ValueError, RecursionError):
@@ -154,7 +155,7 @@ def read_complaint(raw: bytes) -> Complaint:
 
 
 def found_at(value: Any, *path: str | int) -> Any:
-    """What is at this place of a JSON value from outside, None where there is nothing."""
+    """Return the value at a path in untrusted JSON, or None if there is none."""
     for key in path:
         try:
             value = value[key]
@@ -164,7 +165,7 @@ def found_at(value: Any, *path: str | int) -> Any:
 
 
 def complaint_in(body: Any) -> Complaint:
-    """As `read_complaint`, of a body that is read already."""
+    """Parse the body of an error, already decoded from JSON; see `read_complaint`."""
     if isinstance(body, list) and body:  # Gemini wraps its error in a list
         body = body[0]
     inner = body.get("error", body) if isinstance(body, dict) else body
@@ -204,27 +205,27 @@ _ERROR_KINDS: tuple[tuple[Container[int], re.Pattern[str] | None, str, str], ...
     ((400, 413, 422), _CONTEXT, "context_length", "permanent"),
     (range(400, 500), None, "bad_request", "permanent"),
 )
-"""What an answer that is not 200 means: status, what its complaint must say, kind and scope of the error. The first fitting line counts."""
+"""Classification of answers other than 200: status codes, pattern of the complaint, kind and scope; the first matching line is used."""
 
 
 def model_error(status: int, headers: Mapping[str, str], complaint: Complaint, detail: str) -> ModelError:
-    """Return the error that an answer with this status (not 200) means; `detail` is its sentence, already clean."""
-    for statuses, said, kind, scope in _ERROR_KINDS:
-        if status in statuses and (said is None or complaint.says(said)):
+    """Return the error for an answer with this status (not 200); `detail` is its message, already cleaned."""
+    for statuses, pattern, kind, scope in _ERROR_KINDS:
+        if status in statuses and (pattern is None or complaint.says(pattern)):
             wait = retry_after(headers) if scope == "transient" else None
             return ModelError(kind, detail, scope=scope, retry_after=wait, status=status)
     return ModelError("bad_response", detail, retry_after=retry_after(headers), status=status)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait by `retry-after-ms` or `Retry-After` (seconds or an HTTP date), None when absent or nonsense."""
+    """Return the seconds to wait from `retry-after-ms` or `Retry-After` (seconds or an HTTP date); None if absent or not valid."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        said = headers.get(name, "")
+        value = headers.get(name, "")
         try:
-            seconds = float(said) * unit
+            seconds = float(value) * unit
         except ValueError:
             try:
-                seconds = email.utils.parsedate_to_datetime(said).timestamp() - time.time()
+                seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
             except (ValueError, OverflowError):
                 continue
         if math.isfinite(seconds):

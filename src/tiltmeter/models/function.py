@@ -1,6 +1,6 @@
-"""A function of the user's as a model: `python/MODULE:FUNCTION`, for whatever surrounds a model (retrieval, tools, an agent).
+"""User functions as models: `python/MODULE:FUNCTION`, for systems built around a model (retrieval, tools, an agent).
 
-The second half is what tells a changed function from the same one (`digest_of`), so that the journal does not answer for another function.
+The second half of the module detects changes of a function (`digest_of`), so that cached answers of a changed function are not reused.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from tiltmeter.thinking import split_thinking
 from tiltmeter.user_functions import is_function, load_function
 
 _GIVEN = ("sampling", "sample")
-"""What a function may take besides the messages."""
+"""Optional parameters of a function, in addition to the messages."""
 _TEXTS = ("str", "str | None", "None | str", "Optional[str]", "typing.Optional[str]")
 
 
 def create(provider: str, model: str, *, base_url: str | None, options: Mapping[str, str]) -> FunctionModel:
-    """Create a model of the function MODULE:FUNCTION; see `model_of` for what it is called with.
+    """Create a model from the function MODULE:FUNCTION; `model_of` describes its arguments.
 
-    Every parameter other than the first, `sampling` and `sample` is an option `-M NAME=VALUE`, a text.
+    Every parameter other than the first, `sampling` and `sample` is an option `-M NAME=VALUE`, whose value is a string.
 
     Raises
     ------
     InputError
-        There is no such function, it cannot be called with a conversation, or an option is none of its parameters.
+        There is no such function, it cannot be called with a conversation, or an option is not one of its parameters.
     """
     check_local(f"{provider}/{model}", base_url)
     if not is_function(model):
@@ -45,24 +45,24 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
 
 
 def model_of(function: Callable[..., Any], options: Mapping[str, Any] | None = None) -> FunctionModel:
-    """Return a function, or another object that can be called, as a model.
+    """Return a function, or another callable object, as a model.
 
-    It is called with the conversation and returns the response's text (or a `Completion`); it may be `async`. A first parameter annotated
-    `str`, or one without an annotation that is called `prompt` or `text`, receives a text: the prompt; where there are several messages
-    (a system message, earlier turns), all of them, joined by blank lines. Any other first parameter receives the list of messages, each
+    The function is called with the conversation and returns the text of the response (or a `Completion`); it may be `async`. If its first
+    parameter is annotated `str`, or has no annotation and is called `prompt` or `text`, it receives the prompt as a string; several
+    messages (a system message, earlier turns) are joined by blank lines. Any other first parameter receives the list of messages, each
     {"role": ..., "content": ...}. Parameters `sampling` and `sample` receive the `Sampling` and the number of the response.
 
-    It is the same model, whose responses the journal holds, as long as `digest_of` and the options are the same.
+    Cached responses in the journal are used as long as `digest_of` and the options are the same.
 
     Parameters
     ----------
     options
-        Values for its further parameters.
+        Values of its further parameters.
 
     Raises
     ------
     InputError
-        It cannot be called with a conversation, or an option is none of its parameters.
+        The function cannot be called with a conversation, or an option is not one of its parameters.
     """
     inner = function.func if isinstance(function, functools.partial) else function
     named = inner if hasattr(inner, "__qualname__") else type(inner)
@@ -70,7 +70,7 @@ def model_of(function: Callable[..., Any], options: Mapping[str, Any] | None = N
 
 
 class FunctionModel(NamedModel):
-    """Answers by calling a function; functions that are not `async` run in threads.
+    """A model that calls a function; functions that are not `async` run in threads.
 
     Parameters
     ----------
@@ -79,19 +79,19 @@ class FunctionModel(NamedModel):
     options
         Values of its further parameters.
     digest
-        What identifies the function's code, see `model_of`; None: its file, looked at in each process.
+        Digest of the code of the function, see `model_of`; None: the digest of its file, computed in each process.
 
     Raises
     ------
     InputError
-        It cannot be called with a conversation, or an option is none of its parameters.
+        The function cannot be called with a conversation, or an option is not one of its parameters.
     """
 
     def __init__(self, name: str, function: Callable[..., Any], options: Mapping[str, Any], digest: str | None = None) -> None:
         try:
             first, *others = inspect.signature(function).parameters.values()
         except (TypeError, ValueError) as error:
-            raise InputError(f"{name} takes no messages; its first parameter must be the list of messages, or the prompt") from error
+            raise InputError(f"{name} does not accept messages; its first parameter must be the list of messages, or the prompt") from error
         defaults = {one.name: one.default for one in others if one.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)}
         known = [parameter for parameter in defaults if parameter not in _GIVEN]
         check_options(name, options, known)
@@ -118,7 +118,7 @@ class FunctionModel(NamedModel):
         return type(self), (self.name, self._function, self._options, self._digest)
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
-        """See `Model.complete`. What the function raises fails this one request; of a lost connection it is asked again."""
+        """See `Model.complete`. Exceptions of the function fail only this request; lost connections are retried."""
         conversation: Any = [message._asdict() for message in messages]
         if self._takes_text:
             conversation = "\n\n".join(message.content for message in messages)
@@ -127,7 +127,7 @@ class FunctionModel(NamedModel):
         begun = time.perf_counter()
         try:
             answer = call() if inspect.iscoroutinefunction(self._function) else await asyncio.to_thread(call)
-            if inspect.isawaitable(answer):  # of an `async` function, also in a partial or as `__call__` of an object
+            if inspect.isawaitable(answer):  # from an `async` function, also in a partial or as `__call__` of an object
                 answer = await answer
         except ModelError:
             raise
@@ -139,7 +139,7 @@ class FunctionModel(NamedModel):
         if isinstance(answer, Completion):
             return answer
         if answer is not None and not isinstance(answer, str):
-            raise ModelError("function", f"{self.name} gave {type(answer).__name__}, not a text", scope="fatal")
+            raise ModelError("function", f"{self.name} returned {type(answer).__name__}, not a string", scope="fatal")
         text, thinking = (None, None) if answer is None else split_thinking(answer)
         return Completion(text=text, thinking=thinking, latency=time.perf_counter() - begun)
 
@@ -148,25 +148,25 @@ _CONSTRUCTORS = ("__init__", "__post_init__", "__new__")
 _CHANGING = frozenset(
     ("append", "extend", "insert", "remove", "pop", "popitem", "clear", "add", "discard", "update", "setdefault", "sort", "reverse")
 )
-"""Methods that change a list, set or dictionary."""
+"""Methods that modify a list, set or dictionary."""
 
 
 def digest_of(value: object) -> str:
-    """Hex digits that change when a function, an object that can be called, or a plain value changes.
+    """Return a hex digest that changes when a function, a callable object, or a plain value changes.
 
-    They are the same in another process of the same Python version. A function counts by its bytecode, its default values, its closure,
-    and the functions, objects and plain values of its module that it names. An object of a class of that module counts by the methods of
-    its class and its attributes. Not counted is what the code itself changes, such as a counter or a list it fills. Whatever comes from
-    other modules (libraries, clients, tables) counts by its name or type only.
+    The digest is the same in other processes with the same Python version. It covers the bytecode of a function, its default values, its
+    closure, and the functions, objects and plain values of its module that it references. For an object of a class in that module, it
+    covers the methods of the class and the attributes of the object. Values that the code itself modifies, such as a counter or a list it
+    fills, are excluded. Objects from other modules (libraries, clients, tables) are identified only by their name or type.
     """
     inner = value.func if isinstance(value, functools.partial) else value
     return hashlib.sha256(_described(value, getattr(inner, "__module__", None), {}).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _described(value: Any, module: str | None, seen: dict[int, tuple[int, object]]) -> str:
-    """A value in words that are equal for equal values; functions and objects of the module count by what they hold.
+    """Return a canonical description of a value; functions and objects of the module are described by their content.
 
-    `seen` holds, by id, the number of each object described so far, and the object, so that no other gets its id.
+    `seen` maps the id of each object described so far to its number and the object itself, so that its id is not reused.
     """
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         return f"{type(value).__name__} {value!r}"
@@ -203,28 +203,28 @@ def _described(value: Any, module: str | None, seen: dict[int, tuple[int, object
 
 
 def _named(function: FunctionType) -> dict[str, Any]:
-    """Values of the closure and of the module that a function names and does not change."""
+    """Return the values of the closure and the module that a function references and does not modify."""
     code = function.__code__
     found = {name: function.__globals__[name] for part in _nested_codes(code) for name in part.co_names if name in function.__globals__}
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        with suppress(ValueError):  # it has no value yet
+        with suppress(ValueError):  # the cell is still empty
             found[name] = cell.cell_contents
     return _unchanged(found, [code])
 
 
 def _parts(value: Any, kind: type) -> dict[str, Any]:
-    """Methods and values of a class, and of an object its attributes that its methods do not change."""
-    own = {name: one for name, one in vars(kind).items() if not (name.startswith("__") and not callable(one))}
-    own |= {f"base {number}": base for number, base in enumerate(kind.__bases__)}
+    """Return the methods and values of a class and, for an object, the attributes that its methods do not modify."""
+    members = {name: one for name, one in vars(kind).items() if not (name.startswith("__") and not callable(one))}
+    members |= {f"base {number}": base for number, base in enumerate(kind.__bases__)}
     if value is kind:
-        return own
+        return members
     methods = [(name, one) for base in kind.__mro__ for name, one in vars(base).items() if isinstance(one, FunctionType)]
     attributes = dict(getattr(value, "__dict__", {}))
-    return own | {"held": _unchanged(attributes, [one.__code__ for name, one in methods if name not in _CONSTRUCTORS])}
+    return members | {"held": _unchanged(attributes, [one.__code__ for name, one in methods if name not in _CONSTRUCTORS])}
 
 
 def _unchanged(values: dict[str, Any], codes: Sequence[CodeType]) -> dict[str, Any]:
-    """Those of the named values that no code assigns; of lists, sets and dictionaries that it may change in place, the type."""
+    """Return the values that no code assigns; lists, sets and dictionaries that it may modify in place are replaced by their type."""
     parts = [part for code in codes for part in _nested_codes(code)]
     instructions = [one for part in parts for one in dis.get_instructions(part)]
     assigned = {str(one.argval) for one in instructions if one.opname in ("STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR")}
@@ -238,7 +238,7 @@ def _unchanged(values: dict[str, Any], codes: Sequence[CodeType]) -> dict[str, A
 
 
 def _nested_codes(code: CodeType) -> Iterator[CodeType]:
-    """The code and that of the functions defined in it."""
+    """Yield a code object and those of the functions defined in it."""
     yield code
     for one in code.co_consts:
         if isinstance(one, CodeType):

@@ -1,13 +1,13 @@
-"""How a causal language model of transformers answers a batch: tokens are drawn, rows end one by one.
+"""Batch generation with a causal language model of transformers: tokens are sampled, and rows end one by one.
 
-A row's tokens are drawn by Gumbel-max: the noise of a step comes from a generator seeded by the request alone, so that an
-answer does not depend on what else is in its batch. (One uniform number a step and the inverse of the cumulative
-distribution would be cheaper, but a rounding difference early in the vocabulary would shift all later tokens.)
+The tokens of a row are sampled with the Gumbel-max trick: the noise of a step comes from a generator seeded by the request alone, so that
+an answer does not depend on the other rows of its batch. (Inverting the cumulative distribution with one uniform number per step would be
+cheaper, but a rounding difference early in the vocabulary would shift all later tokens.)
 
-In the open box hidden states of one prompt replace those of another. Blocks are counted from 0, and "after block l" is what block l
-gives out: with l = 2 and l* = 3, what the third block makes of the source's span takes the place of what the fourth makes of the target's
-placeholders. The target is patched once, when its prompt is read. Causal attention lets no later token change the states of an earlier
-one, so the cached keys and values of the blocks above stay right for every token that follows.
+In the open-box setting, hidden states of one prompt replace those of another. Blocks are counted from 0, and "after block l" refers to the
+output of block l: with l = 2 and l* = 3, the output of the third block at the source's span replaces the output of the fourth block at the
+target's placeholders. The target is patched once, when its prompt is read. With causal attention, later tokens do not change the states of
+earlier ones, so the cached keys and values of the blocks above remain valid for all following tokens.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from transformers import LogitsProcessorList
 
 _BLOCKS = ("model.layers", "transformer.h", "gpt_neox.layers", "model.decoder.layers", "layers", "h")
-"""Where causal language models of transformers keep their blocks."""
+"""Attributes in which causal language models of transformers store their blocks."""
 
 
 class Generator(NamedTuple):
@@ -35,13 +35,13 @@ class Generator(NamedTuple):
     model: Any
     reader: PromptReader
     layers: tuple[int, int]
-    """The block after which the states of a source are taken, and the block after which they are put into the target."""
+    """The block after which the states of a source are read, and the block after which they are inserted into the target."""
     ends: frozenset[int]
     """Tokens that end an answer."""
 
 
 def generate_batch(generator: Generator, rows: Sequence[PromptRow]) -> None:
-    """Answer all rows together: either all of them are open-box requests or none. Raise whatever torch raises."""
+    """Answer all rows as one batch; either all of them are open-box requests or none. Exceptions of torch propagate."""
     import torch
     from transformers import GenerationConfig, StoppingCriteriaList
 
@@ -67,9 +67,9 @@ def generate_batch(generator: Generator, rows: Sequence[PromptRow]) -> None:
 
 
 def left_padded(rows: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor]:
-    """Return token numbers and attention mask of a batch, the shorter rows padded on the left: shape (rows, tokens).
+    """Return the token IDs and the attention mask of a batch, padded on the left: shape (rows, tokens).
 
-    Masked tokens are never looked at, so any token that exists will do.
+    Masked tokens are ignored, so any existing token can be used for padding.
     """
     import torch
     from torch.nn.utils.rnn import pad_sequence
@@ -80,11 +80,14 @@ def left_padded(rows: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Ten
 
 
 def _row_ends(generator: Generator, rows: Sequence[PromptRow]) -> Callable[..., Tensor]:
-    """Ends each row on its own: at an end token, a stop text, its limit, or when it is given up; keeps what it said till then."""
+    """Return a stopping criterion that ends rows independently: at an end token, a stop text, the limit, or if given up.
+
+    It also collects the tokens of each answer.
+    """
     import torch
 
     stop, decode = rows[0].recipe.stop, generator.reader.tokenizer.decode
-    # Tokens that a stop text at the end of an answer may span: every token is a byte at least, few are none.
+    # Number of tokens that a stop text at the end of an answer may span: nearly every token is at least one byte.
     tail = max((len(text.encode()) for text in stop), default=0) + 8
 
     def reason(row: PromptRow, token: int) -> str:
@@ -108,7 +111,7 @@ def _row_ends(generator: Generator, rows: Sequence[PromptRow]) -> Callable[..., 
 
 @contextmanager
 def _bounded_positions(generator: Generator) -> Iterator[None]:
-    """Keep rows that have ended, but are carried on with the batch, from running out of a table of positions."""
+    """Limit position IDs, so that finished rows, which continue with the batch, do not exceed a table of positions."""
     most = generator.reader.positions
 
     def bound(_model: Any, given: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -121,14 +124,14 @@ def _bounded_positions(generator: Generator) -> Iterator[None]:
 
 
 def processors(recipe: Recipe, seeds: Sequence[int], prompts: Tensor, mask: Tensor) -> LogitsProcessorList:
-    """Return what makes the logits of a step ready for taking their maximum.
+    """Return the processors that prepare the logits of a step, so that their maximum is the next token.
 
     Parameters
     ----------
     seeds
-        One a row.
+        One seed per row.
     prompts, mask
-        Token numbers and attention mask, padded on the left: shape (rows, tokens).
+        Token IDs and attention mask, padded on the left: shape (rows, tokens).
     """
     import torch
     from transformers import LogitsProcessorList, MinPLogitsWarper, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
@@ -136,20 +139,23 @@ def processors(recipe: Recipe, seeds: Sequence[int], prompts: Tensor, mask: Tens
     generators = [torch.Generator(device=prompts.device).manual_seed(seed) for seed in seeds]
 
     def penalise(input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Make tokens less probable by how often (frequency) and whether (presence) they are in the answer, or in the prompt or the
-        answer (repetition: a factor on the logit, after Keskar et al. 2019)."""
+        """Apply the frequency, presence and repetition penalties.
+
+        The first two depend on how often, and whether, a token is in the answer; the third is a factor on the logits of tokens in the
+        prompt or the answer (Keskar et al. 2019).
+        """
         generated, factor = input_ids[:, prompts.shape[1] :], recipe.repetition_penalty
         counts = torch.zeros_like(scores).scatter_add_(1, generated, torch.ones_like(generated, dtype=scores.dtype))
-        used = counts.scatter_add(1, prompts, mask.to(scores.dtype)) > 0  # padding counts as no token
+        used = counts.scatter_add(1, prompts, mask.to(scores.dtype)) > 0  # padding is not counted
         scores = torch.where(used, torch.where(scores > 0, scores / factor, scores * factor), scores)
         return scores - recipe.frequency_penalty * counts - recipe.presence_penalty * (counts > 0)
 
     def add_noise(_input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Add Gumbel noise, so that the maximum is a draw from the softmax."""
+        """Add Gumbel noise, so that the maximum is a sample from the softmax."""
         noise = torch.empty_like(scores, dtype=torch.float32)
         for row, generator in zip(noise, generators, strict=True):
             row.exponential_(generator=generator)
-        # -log of an exponential variable is a Gumbel variable; a draw of exactly 0 would outweigh a token that was filtered out.
+        # -log of an exponential variable is a Gumbel variable; a draw of exactly 0 would select even a token that was filtered out.
         return scores.float() - noise.clamp_min_(torch.finfo(torch.float32).tiny).log_()
 
     steps: list[Any] = []
@@ -172,29 +178,29 @@ def processors(recipe: Recipe, seeds: Sequence[int], prompts: Tensor, mask: Tens
 
 
 def find_blocks(model: Any, layer: int) -> Sequence[Any]:
-    """Return the blocks of a causal language model (Llama-, Qwen-, GPT-2-, GPT-NeoX-like ones and those built in the same way).
+    """Return the blocks of a causal language model (Llama, Qwen, GPT-2, GPT-NeoX and models with the same structure).
 
     Raises
     ------
     InputError
-        The model keeps its blocks in a place not known here, or has no block number `layer`.
+        The structure of the model is not supported, or it has no block number `layer`.
     """
     places = (reduce(lambda module, name: getattr(module, name, None), place.split("."), model) for place in _BLOCKS)
     found: Sequence[Any] | None = next((place for place in places if place is not None and len(place)), None)
     if found is None:
-        raise InputError(f"the open box cannot look into a {type(model).__name__}: its blocks are not in {', '.join(_BLOCKS)}")
+        raise InputError(f"the open-box setting does not support {type(model).__name__}: its blocks are not in {', '.join(_BLOCKS)}")
     if not 0 <= layer < len(found):
         raise InputError(f"there is no block {layer}: this model has the blocks 0 to {len(found) - 1}")
     return found
 
 
 def source_states(model: Any, sources: Sequence[MarkedTokens], layer: int) -> list[Tensor]:
-    """Return the hidden states after block `layer` of the marked tokens of each source, read as one batch.
+    """Return the hidden states after block `layer` at the marked tokens of each source, computed as one batch.
 
     Returns
     -------
     list of Tensor
-        For each source its vectors in order, shape (tokens, hidden size).
+        For each source, its vectors in order: shape (tokens, hidden size).
 
     Raises
     ------
@@ -213,15 +219,15 @@ def source_states(model: Any, sources: Sequence[MarkedTokens], layer: int) -> li
 
 @contextmanager
 def patched(model: Any, layer: int, states: Sequence[Tensor], targets: Sequence[MarkedTokens]) -> Iterator[None]:
-    """While it is entered, the targets the model reads next have other hidden states after block `layer` at their marked tokens.
+    """Replace hidden states after block `layer` at the marked tokens of the targets for the duration of the block.
 
-    Meant for one call of the model or of `generate`. The first forward pass fixes how wide the prompt is; later passes that read less
-    (those of generation from the cache) are left alone, those that read it again (generation without a cache) are patched again.
+    Use it for one call of the model or of `generate`. The first forward pass determines the width of the prompt; later passes that read
+    less (generation with a cache) are not changed, and those that read it again (generation without a cache) are patched again.
 
     Parameters
     ----------
     states
-        For each target the vectors that are put in, shape (tokens, hidden size).
+        For each target, the vectors to insert: shape (tokens, hidden size).
     targets
         The rows of the batch, which is padded on the left.
 
@@ -233,7 +239,7 @@ def patched(model: Any, layer: int, states: Sequence[Tensor], targets: Sequence[
     import torch
 
     block = find_blocks(model, layer)[layer]
-    # Counted from the end of the prompt, where padding does not matter.
+    # Counted from the end of the prompt, so that padding does not matter.
     marked = [(number, place - len(target.ids)) for number, target in enumerate(targets) for place in target.positions]
     places = torch.tensor(marked, dtype=torch.long).T
     vectors = torch.cat(list(states))
@@ -255,6 +261,6 @@ def patched(model: Any, layer: int, states: Sequence[Tensor], targets: Sequence[
 
 
 def _hidden_states(made: Any) -> Tensor:
-    """What a block gives out: the hidden states alone or, depending on model and version, first among others."""
+    """Return the hidden states in the output of a block: the output itself or, depending on model and version, its first element."""
     hidden: Tensor = made[0] if isinstance(made, tuple) else made
     return hidden

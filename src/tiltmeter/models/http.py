@@ -1,8 +1,8 @@
 """Models behind HTTP endpoints: OpenAI-compatible ones (OpenAI, Ollama, vLLM, OpenRouter, Gemini and others) and Anthropic's.
 
-They share one session, one request per answer, and requests adapted to what an endpoint takes. One request costs some 0.15 ms of
-processor time, nearly all of it in aiohttp: headers and addresses are prepared once, bodies are plain JSON, and answers are read as
-dictionaries, not validated into objects.
+They share the session, the policy of one request per answer, and the adaptation of requests to the parameters that an endpoint accepts.
+One request takes about 0.15 ms of processor time, nearly all of it in aiohttp: headers and URLs are prepared once, bodies are plain JSON,
+and answers are read as dictionaries, not validated into objects.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from tiltmeter.outside_files import json_of
 from tiltmeter.thinking import split_thinking
 
 OPTIONS: frozenset[str] = frozenset()
-"""Options `create` takes itself; all others are vendor extras."""
+"""Options of `create`; all others are vendor extras."""
 LARGEST_BODY = 64 << 20
-"""Bytes of an answer that are read; the longest answers a model gives take some hundred kB."""
+"""Maximum size of an answer in bytes; the longest answers of models take some hundred kB."""
 _CONNECT_SECONDS = 10.0
 _KEEPALIVE_SECONDS = 30.0
 _DNS_SECONDS = 300
@@ -70,12 +70,12 @@ _log = logging.getLogger("tiltmeter.models")
 
 
 def create(provider: str, model: str, *, base_url: str | None, options: Mapping[str, str]) -> HttpModel:
-    """Create a model behind the endpoint that `provider` names, at `base_url` instead of its usual place when given.
+    """Create a model at the endpoint of `provider`, with `base_url` in place of its default URL if given.
 
     Raises
     ------
     InputError
-        There is no base URL, or it is none; an option was given (these providers take none, extras belong into `Sampling.extra`).
+        There is no valid base URL, or an option was given (these providers have none; extras belong in `Sampling.extra`).
     ProviderError
         The key is missing from the environment.
     """
@@ -93,20 +93,20 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
 
 
 class AnswerError(ValueError):
-    """An answer holds no completion; its text says what it is instead."""
+    """An answer contains no completion; the message describes its content."""
 
 
 class HttpModel(NamedModel, ABC):
-    """A model behind an HTTP endpoint; a subclass says how a request is written and how an answer is read.
+    """A model at an HTTP endpoint; subclasses define how to write a request and how to read an answer.
 
     Raises
     ------
     InputError
-        The base URL is none, or holds a user name, password or query.
+        The base URL is not valid, or contains a user name, password or query.
     """
 
     path: str
-    """What follows the base URL."""
+    """The path after the base URL."""
 
     def __init__(self, provider: str, model: str, base_url: str, key: EndpointKey | None) -> None:
         self._model, self._base, self._key = model, checked_url(base_url), key
@@ -117,8 +117,8 @@ class HttpModel(NamedModel, ABC):
         self._rejected: set[str] = set()
 
     async def __aenter__(self) -> Self:
-        # The engine bounds concurrency and the time an answer may take; only connecting has its own limit here. The proxy is looked up
-        # once, not with every request.
+        # The engine limits concurrency and the duration of a request; only connecting has a separate timeout here. The proxy is looked up
+        # once, not for every request.
         bypassed = urllib.request.proxy_bypass(self._url.host or "")
         common = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "tiltmeter"}
         self._session = aiohttp.ClientSession(
@@ -138,8 +138,8 @@ class HttpModel(NamedModel, ABC):
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         """Answer `messages` with one request.
 
-        A request the endpoint declines (400, not charged) because of a parameter's name is sent again in the form
-        the endpoint takes, which is remembered: see `_adapt`.
+        If the endpoint rejects the request because of a parameter (status 400, not charged), the request is adapted and sent again; the
+        adaptation is kept for later requests: see `_adapt`.
         """
         for _ in range(_MOST_ADAPTATIONS):
             payload = self._payload(messages, request_parameters(sampling, sample))
@@ -158,23 +158,22 @@ class HttpModel(NamedModel, ABC):
             if complaint.flagged and status in (400, 403):
                 return Completion(None, "content_filter", refusal=self._clean(complaint.message), latency=latency)
             raise self._error(status, headers, complaint)
-        raise ModelError("bad_request", f"{self._url.host} accepts no form of this request", scope="fatal", status=400)
+        raise ModelError("bad_request", f"{self._url.host} does not accept any form of this request", scope="fatal", status=400)
 
     @abstractmethod
     def _headers(self) -> dict[str, str]:
-        """Return the headers of the endpoint's own, with the key."""
+        """Return the headers specific to the endpoint, including the key."""
 
     @abstractmethod
     def _payload(self, messages: Sequence[Message], parameters: dict[str, Any]) -> dict[str, Any]:
-        """Return the request's body, without vendor extras."""
+        """Return the body of the request, without vendor extras."""
 
     @abstractmethod
     def _read(self, answer: dict[str, Any], latency: float) -> Completion:
-        """Return the completion in a 200 answer's body. Raise AnswerError or ModelError when there is none."""
+        """Return the completion in the body of a 200 answer; raise AnswerError or ModelError if there is none."""
 
     async def _post(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
-        """Send a request, and read the answer, unpacked. An endpoint that never ends one, or packs a huge one small, must not fill the
-        memory."""
+        """Send a request and return status, headers and decompressed body, whose size is limited to protect the memory."""
         if self._session is None:
             raise RuntimeError(f"{self!r} must be entered first: async with model")
         read = bytearray()
@@ -192,26 +191,25 @@ class HttpModel(NamedModel, ABC):
         return clean(text, (self._key.secret,) if self._key else ())
 
     def _error(self, status: int, headers: Mapping[str, str], complaint: Complaint) -> ModelError:
-        """What an answer that is not 200 means, in one sentence with what to look at."""
-        said, advice = self._clean(complaint.message), ""
+        """Return the error for an answer with a status other than 200, with advice."""
+        message, advice = self._clean(complaint.message), ""
         if status in (401, 403):
             advice = f" (the key in {self._key.variable})" if self._key else " (no key was sent)"
         elif 300 <= status < 400:
-            advice = f" (it redirects to {self._clean(headers.get('Location', '?').split('?')[0])}: give that as base URL)"
+            advice = f" (it redirects to {self._clean(headers.get('Location', '?').split('?')[0])}: use that as base URL)"
         elif status == 404:
             unversioned = self._url.path.endswith("/chat/completions") and not re.search(r"/v\d", self._base)
             if unversioned and "model" not in complaint.message.lower():
                 advice = f" (nothing at {self._url}; did you mean the base URL {self._base}/v1?)"
             else:
                 advice = f" (model {self._model!r} at {self._base})"
-        return model_error(status, headers, complaint, f"{self._url.host} answered {status}{said and f': {said}'}{advice}")
+        return model_error(status, headers, complaint, f"{self._url.host} answered {status}{message and f': {message}'}{advice}")
 
     def _adapt(self, payload: Mapping[str, Any], complaint: Complaint, status: int) -> bool:
-        """Note a parameter the endpoint declined, so that the next request is written without it; whether there is one.
+        """Note a parameter that the endpoint rejected, so that later requests omit it; return whether there is one.
 
-        The limit of an answer's length is sent under its other name. A seed (best effort everywhere) and a temperature
-        or top_p of 1 (the default) are left out. Any other value would change what is measured, so it is the user's to
-        decide: ModelError, fatal.
+        The limit on the length of an answer is sent under its other name. A seed (best effort everywhere) and a temperature or top_p of 1
+        (the default) are omitted. Omitting any other value would change what is measured, so that a fatal ModelError is raised.
         """
         words = [complaint.parameter] if complaint.parameter else re.findall(r"\w+", complaint.message[:2000])
         named = [word for word in words if word in payload and word in (*self._lengths, *_NEUTRAL, "seed")]
@@ -223,16 +221,16 @@ class HttpModel(NamedModel, ABC):
             if not set(self._lengths) - self._rejected - {parameter}:
                 return False
         elif value != _NEUTRAL.get(parameter, value):
-            advice = f"leave it at the endpoint's default with -M {parameter}=default"
-            raise ModelError("bad_request", f"{self.name} does not take {parameter} {value}: {advice}", scope="fatal", status=status)
+            advice = f"use the default of the endpoint with -M {parameter}=default"
+            raise ModelError("bad_request", f"{self.name} does not accept {parameter} {value}: {advice}", scope="fatal", status=status)
         elif parameter not in self._rejected:
-            _log.warning("%s does not take %s; it is left out (it was %s)", self.name, parameter, value)
+            _log.warning("%s does not accept %s; it is omitted (it was %s)", self.name, parameter, value)
         self._rejected.add(parameter)
         return True
 
 
 def _json_object(raw: bytes) -> dict[str, Any]:
-    """Read the JSON object in `raw`, as UTF-8 whatever the headers say, for JSON is nothing else."""
+    """Return the JSON object in `raw`, decoded as UTF-8 whatever the headers say; raise AnswerError if there is none."""
     try:
         value = json_of(raw)
     except (ValueError, RecursionError):
@@ -252,7 +250,7 @@ def _connection_error(error: Exception, place: str) -> ModelError:
         case TimeoutError():
             return ModelError("connection", f"cannot connect to {place} within {_CONNECT_SECONDS:g} s")
         case aiohttp.ClientResponseError():
-            return ModelError("bad_response", f"{place} does not speak HTTP properly")
+            return ModelError("bad_response", f"{place} sent an invalid HTTP response")
     return ModelError("connection", f"the connection to {place} was lost ({type(error).__name__})")
 
 
@@ -261,7 +259,7 @@ class OpenAIModel(HttpModel):
 
     path = "/chat/completions"
     structured = True
-    """Takes a JSON schema for its answers (`response_format`)."""
+    """Whether it accepts a JSON schema for its answers (`response_format`)."""
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._key.secret}"} if self._key else {}
@@ -273,7 +271,7 @@ class OpenAIModel(HttpModel):
 
     def _read(self, answer: dict[str, Any], latency: float) -> Completion:
         error = answer.get("error")
-        if not answer.get("choices") and isinstance(error, dict):  # routers put an upstream's error, with its status, into a 200
+        if not answer.get("choices") and isinstance(error, dict):  # routers return an upstream error, with its status, in a 200
             complaint, code = complaint_in(answer), error.get("code")
             if isinstance(code, int) and 400 <= code < 600:
                 raise self._error(code, {}, complaint)
@@ -287,22 +285,22 @@ def read_chat_answer(answer: Mapping[str, Any], latency: float) -> Completion:
     Raises
     ------
     AnswerError
-        There is none.
+        There is no completion.
     ModelError
-        A router reports that the answer failed half-way (transient).
+        A router reports that generation failed (transient).
     """
     message = found_at(answer, "choices", 0, "message")
     if not isinstance(message, dict):
         raise AnswerError("no choice in it, or one without a message")
     finish, declined = _text(found_at(answer, "choices", 0, "finish_reason")), _text(message.get("refusal"))
-    if finish == "error":  # a router's word for a provider that failed half-way
-        raise ModelError("server", "the endpoint reports that the answer failed half-way", status=200)
+    if finish == "error":  # a router reports that its provider failed during generation
+        raise ModelError("server", "the endpoint reports that generation failed", status=200)
     text, inline = _read_content(message.get("content"))
     refusal = declined or (finish if finish == "content_filter" else None)
     if not text and finish is None and refusal is None:
-        raise AnswerError("a choice that has neither text nor a reason why it has none")
+        raise AnswerError("a choice with neither text nor a finish reason")
     reasoning = message.get("reasoning_content") or message.get("reasoning")
-    reasoning = _text(found_at(reasoning, "content") or reasoning) or ""  # of any-llm, an object
+    reasoning = _text(found_at(reasoning, "content") or reasoning) or ""  # an object in any-llm
     thinking = "\n".join(filter(None, [reasoning.strip(), inline])) or None
     usage = answer.get("usage")
     return Completion(text, finish, refusal, thinking, _tokens(usage, "prompt_tokens"), _tokens(usage, "completion_tokens"), latency)
@@ -311,13 +309,13 @@ def read_chat_answer(answer: Mapping[str, Any], latency: float) -> Completion:
 class AnthropicModel(HttpModel):
     """A model that answers `POST {base_url}/v1/messages`.
 
-    The endpoint has no seed, so `Sampling.seed` is not sent; it wants `max_tokens`, which is 1024 where none is given. Reasons to
-    stop are given in the words of OpenAI-compatible endpoints: "stop", "length", "content_filter" (a refusal), else Anthropic's.
+    The endpoint has no seed, so `Sampling.seed` is not sent; it requires `max_tokens`, which defaults to 1024. Finish reasons are mapped to
+    those of OpenAI-compatible endpoints: "stop", "length" and "content_filter" (a refusal); others are unchanged.
     """
 
     path = "/v1/messages"
     unsupported = ("frequency_penalty",)
-    """Vendor extras a method may prescribe that this API refuses."""
+    """Vendor extras that a method may prescribe but this API rejects."""
 
     def _headers(self) -> dict[str, str]:
         return {"anthropic-version": "2023-06-01", **({"x-api-key": self._key.secret} if self._key else {})}
@@ -349,7 +347,7 @@ class AnthropicModel(HttpModel):
 
 
 def _read_content(content: object) -> tuple[str | None, str | None]:
-    """Text and thinking of a message: a string, null, or a list of parts (the thinking of Mistral is itself a list of parts)."""
+    """Return the text and the thinking of a message: a string, null, or a list of parts (as is the thinking of Mistral)."""
     if isinstance(content, str):
         return split_thinking(content)
     parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
@@ -365,7 +363,7 @@ def _text(value: object) -> str | None:
 
 
 def _tokens(usage: object, *names: str) -> int | None:
-    """The number of tokens of the first name and, counted apart, of the others; None where it is no sensible number."""
+    """Return the sum of the token counts with these names; None if the first one is not valid."""
     counts = [found_at(usage, name) for name in names]
     sensible = [count for count in counts if isinstance(count, int) and 0 <= count < 2**31]
     return sum(sensible) if counts[0] in sensible else None

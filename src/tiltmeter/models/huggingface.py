@@ -1,10 +1,10 @@
-"""`hf/NAME_OR_PATH`: a causal language model of transformers, from a folder or the Hugging Face hub, run in this process.
+"""Causal language models of transformers in this process, from a folder or the Hugging Face hub: `hf/NAME_OR_PATH`.
 
-Options (`-M key=value`) are those of `LocalOptions`; `-M top_k=, min_p=, frequency_penalty=, presence_penalty=, repetition_penalty=`
-and `-M chat_template_kwargs={"enable_thinking": false}` are understood besides the fields of `Sampling`.
+Options (`-M key=value`) are those of `LocalOptions`. The sampling options are the fields of `Sampling`, and
+`-M top_k=, min_p=, frequency_penalty=, presence_penalty=, repetition_penalty=, chat_template_kwargs={"enable_thinking": false}`.
 
-Requests come one by one in an event loop and are answered in batches on a thread of their own, which does everything that touches the
-tokenizer and the model (neither is safe to use from two threads). With `-M runner=vllm` vLLM answers them, on the GPUs of a cluster.
+Requests arrive one by one in an event loop and are answered in batches on a separate thread, which does all work with the tokenizer and the
+model (neither is thread-safe). With `-M runner=vllm`, vLLM answers them on the GPUs of a cluster.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from tiltmeter.models.weights import Weights, check_device, find_weights, is_out
 from tiltmeter.thinking import split_thinking
 
 SMALL = 20_000_000
-"""Parameters below which a model is computed by one thread on a CPU: several would mostly wait for each other."""
+"""Number of parameters below which a model uses one thread on a CPU: several threads would mostly wait for each other."""
 LINGER = 0.005
-"""Seconds without a new request after which a batch that is not full sets off: a run hands its requests over one after the other."""
+"""Seconds without a new request after which an incomplete batch starts: a run sends its requests one after the other."""
 _WHAT = "causal language model"
 _CHOICES = {"dtype": ("auto", "float32", "bfloat16", "float16"), "runner": ("transformers", "vllm")}
 _RANGES: Mapping[str, Range] = {
@@ -55,37 +55,37 @@ _RANGES: Mapping[str, Range] = {
 
 @dataclass(frozen=True, slots=True)
 class LocalOptions:
-    """How a model is loaded and run. The layers and the placeholder matter to messages with a source prompt only (the open box)."""
+    """Options for loading and running a model; layers and placeholder apply only to messages with a source prompt (open box)."""
 
     device: str = "auto"
-    """auto: a GPU where there is one."""
+    """auto: a GPU if there is one."""
     dtype: str = "auto"
-    """auto: as the weights were saved on a GPU, float32 elsewhere."""
+    """auto: the type of the saved weights on a GPU, float32 otherwise."""
     batch_size: int = 32
-    """Prompts answered together at most; halved when they do not fit."""
+    """Maximum number of prompts per batch; halved if a batch does not fit into memory."""
     revision: str | None = None
-    """Branch, tag or commit of a repository of the hub."""
+    """Branch, tag or commit of a repository on the hub."""
     runner: str = "transformers"
-    """vllm: in bulk on the GPUs of a cluster, with `--engine ray`; no open box, and answers of a fingerprint of their own."""
+    """vllm: in bulk on the GPUs of a cluster, with `--engine ray`; without the open-box setting, and with a separate fingerprint."""
     source_layer: int = 2
-    """Block (from 0) after which the hidden states of the source are taken."""
+    """Block (from 0) after which the hidden states of the source are read."""
     target_layer: int = 3
     """Block (from 0) after which they replace those of the placeholders."""
     placeholder: str = "X"
-    """The word that is there once for each token of the source."""
+    """The word that is repeated once for each token of the source."""
 
 
 OPTIONS: frozenset[str] = frozenset(option.name for option in fields(LocalOptions))
-"""Options `create` takes itself; all others are vendor extras."""
+"""Options of `create`; all others are vendor extras."""
 
 
 def create(provider: str, model: str, *, base_url: str | None, options: Mapping[str, str]) -> LocalModel | BulkModel:
-    """Create the model in the folder `model`, or of that name on the hub; its weights are read when it is first entered.
+    """Create the model in the folder `model`, or with that name on the hub; its weights are loaded when it is first entered.
 
     Raises
     ------
     InputError
-        There is no such folder, or it holds no model; an option is unknown or out of range; or a base URL was given.
+        There is no such folder, or it contains no model; an option is unknown or out of range; or a base URL was given.
     ProviderError
         The extra `local` is not installed, or the hub has no such model or cannot be reached.
     """
@@ -94,7 +94,7 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
     check_options(provider, options, sorted(OPTIONS))
     for option, value in options.items():
         if not value.strip():
-            raise InputError(f"-M {option}=: give a value, or leave the option out")
+            raise InputError(f"-M {option}=: give a value, or remove the option")
         if option in _CHOICES and value not in _CHOICES[option]:
             raise InputError(f"-M {option}={value}: use one of {', '.join(_CHOICES[option])}")
     numbers = {option: parse_number(option, options[option], allowed) for option, allowed in _RANGES.items() if option in options}
@@ -106,13 +106,13 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
 
 
 def is_pipeline(one: object) -> bool:
-    """Whether an object is a pipeline of transformers; nothing is imported to tell."""
+    """Return whether an object is a pipeline of transformers, without importing transformers."""
     return any(kind.__name__ == "Pipeline" and kind.__module__.startswith("transformers.") for kind in type(one).__mro__)
 
 
 @dataclass(eq=False, slots=True)
 class WaitingRequest:
-    """A request of `LocalModel` whose prompt was read."""
+    """A request of `LocalModel` with a tokenised prompt."""
 
     row: PromptRow
     answer: asyncio.Future[Completion]
@@ -120,17 +120,18 @@ class WaitingRequest:
 
 
 class LocalModel(NamedModel):
-    """Answers in batches, on one thread; the same request gives the same answer whatever else is asked at the same time.
+    """A local model, which answers in batches on one thread; answers do not depend on concurrent requests.
 
-    A request's answer depends on the model, the messages, the sampling and the sample number (where no seed is given, as with
-    the same seed each time); in types narrower than float32 the rounding of a batch may tip the scales between two tokens that
-    are about equally probable. What the sampling leaves open is as the model's own generation configuration says: most
-    say nothing, and then the most probable token is taken each time.
+    An answer depends on the model, the messages, the sampling and the sample number (without a seed, the same fixed seed is used every
+    time). With types narrower than float32, rounding in a batch may change the order of two tokens of nearly equal probability. Unset
+    sampling parameters have the values in the model's generation configuration; most models define none, so that the most probable token is
+    always chosen.
 
-    A batch is whatever waits when the thread is free: requests of similar length together, the one that has waited longest among
-    them. A batch that does not fit into memory is halved, and so are all later ones.
+    When the thread is free, it forms a batch of waiting requests of similar length, including the one that has waited longest. If a batch
+    does not fit into memory, it is halved, and so are all later batches.
 
-    Weights are read when it is first entered, and kept. In another process they are looked for again: files and device may differ there.
+    The weights are loaded when the model is first entered, and kept. In another process they are looked up again, because files and device
+    may differ there.
     """
 
     local = True
@@ -149,14 +150,14 @@ class LocalModel(NamedModel):
         return type(self), (self.name, self._weights, self._options)
 
     @cached_property
-    def fingerprint(self) -> str:  # type: ignore[override]  # weights are looked at when it is first asked for
-        """What the weights are (not where they lie), the type of numbers, and how a source prompt is put in place."""
+    def fingerprint(self) -> str:  # type: ignore[override]  # weights are read on first access
+        """The identity of the weights (not their location), the number type, and the settings of the open-box setting."""
         options = self._options
         dtype = self._dtype(pick_device(options.device))
         return f"hf/1 {self._weights.identity} {dtype} {options.source_layer}>{options.target_layer} {options.placeholder!r}"
 
     def _dtype(self, device: str) -> str:
-        """The type of numbers on a device; "auto": as saved on a GPU, float32 elsewhere (narrower types are slow there)."""
+        """Return the number type on a device; "auto" is the saved type on a GPU, and float32 otherwise, where narrower types are slow."""
         if self._options.dtype != "auto":
             return self._options.dtype
         config = self._weights.config
@@ -179,10 +180,10 @@ class LocalModel(NamedModel):
         options = self._options
         if model.device.type == "cpu" and model.num_parameters() < SMALL:
             torch.set_num_threads(1)
-        own, model.generation_config = model.generation_config, GenerationConfig()  # its beams or bans are not what a request asks for
-        named = own.eos_token_id
+        saved, model.generation_config = model.generation_config, GenerationConfig()  # requests do not use its beams or banned tokens
+        named = saved.eos_token_id
         ends = frozenset([*(named if isinstance(named, list) else [named]), tokenizer.eos_token_id])
-        reader = PromptReader(self.name, tokenizer, model.config, own, options.placeholder)
+        reader = PromptReader(self.name, tokenizer, model.config, saved, options.placeholder)
         return Generator(model, reader, (options.source_layer, options.target_layer), ends)
 
     async def __aenter__(self) -> Self:
@@ -197,7 +198,7 @@ class LocalModel(NamedModel):
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        """Give up what waits, end the batch under way at its next token, and wait for that."""
+        """Cancel waiting requests, and wait until the current batch stops at its next token."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -207,7 +208,7 @@ class LocalModel(NamedModel):
             if self._worker is not None:
                 await asyncio.wait([self._worker])
         except BaseException:
-            thread.shutdown(wait=False)  # the batch under way ends at its next token, and the thread with it
+            thread.shutdown(wait=False)  # the current batch and the thread end at the next token
             raise
         thread.shutdown()
 
@@ -228,16 +229,16 @@ class LocalModel(NamedModel):
             return await answer
         except ModelError:
             raise
-        except Exception as error:  # half a surrogate pair, or whatever else a tokenizer does not take
+        except Exception as error:  # half a surrogate pair, or other text that a tokenizer rejects
             raise ModelError("bad_request", f"the prompt cannot be read: {type(error).__name__}", scope="permanent") from None
         finally:
             self._open.discard(answer)
 
     async def _work(self, answers: Callable[[list[WaitingRequest]], Awaitable[Sequence[Completion | ModelError]]]) -> None:
-        """Answer all that waits; `answers` is `_answers` on the thread."""
+        """Answer all waiting requests; `answers` is `_answers` on the thread."""
         while self._waiting:
             seen = -1
-            while len(self._waiting) < (asked := self._unanswered) or seen < asked < self._size:  # more is being read or handed over
+            while len(self._waiting) < (asked := self._unanswered) or seen < asked < self._size:  # more requests are being read or sent
                 seen = asked
                 await asyncio.sleep(LINGER)
             batch = self._take()
@@ -252,7 +253,7 @@ class LocalModel(NamedModel):
                 detail = f"a prompt of {len(batch[0].row.ids):,} tokens and its answer do not fit into memory: {advice}"
                 outcomes = [ModelError("out_of_memory", detail, scope="permanent")]
             for request, outcome in zip(batch, outcomes, strict=False):
-                if request.answer.done():  # it is no longer wanted
+                if request.answer.done():  # cancelled
                     continue
                 if isinstance(outcome, Completion):
                     request.answer.set_result(outcome)
@@ -261,11 +262,11 @@ class LocalModel(NamedModel):
 
     @property
     def _unanswered(self) -> int:
-        """Requests that wait, or whose prompts are being read."""
+        """Number of requests that are waiting, or whose prompts are being tokenised."""
         return sum(not answer.done() for answer in self._open)
 
     def _take(self) -> list[WaitingRequest]:
-        """The request that has waited longest, with those drawn in the same way whose length is closest."""
+        """Remove and return the next batch: the oldest request, and those with the same recipe and the most similar length."""
         self._waiting = [request for request in self._waiting if not request.answer.done()]
         if not self._waiting:
             return []
@@ -282,27 +283,29 @@ class PipelineModel(LocalModel):
     Parameters
     ----------
     pipeline
-        As `transformers.pipeline("text-generation", ...)` makes it. It stays as it is, and can be used meanwhile.
+        The result of `transformers.pipeline("text-generation", ...)`. It is not changed, and can be used at the same time.
 
     Raises
     ------
     InputError
-        It has no model that generates text, or no tokenizer.
+        The pipeline has no model that generates text, or no tokenizer.
     """
 
     def __init__(self, pipeline: Any) -> None:
         model, tokenizer = pipeline.model, pipeline.tokenizer
         if tokenizer is None or not model.can_generate():
-            raise InputError(f"the pipeline for {pipeline.task} does not generate text; give one made by pipeline('text-generation', ...)")
+            raise InputError(
+                f"the pipeline for {pipeline.task} does not generate text; use one created with pipeline('text-generation', ...)"
+            )
         name = f"pipeline/{Path(model.name_or_path).name or type(model).__name__}"
         super().__init__(name, Weights(name, None, None, model.config.to_dict()), LocalOptions(device=str(model.device)))
         self._model, self._tokenizer = copy.copy(model), tokenizer
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise InputError(f"{self.name} is in the memory of this process; save it with save_pretrained and give hf/FOLDER")
+        raise InputError(f"{self.name} exists only in the memory of this process; save it with save_pretrained and use hf/FOLDER")
 
     @cached_property
-    def fingerprint(self) -> str:  # type: ignore[override]  # weights are looked at when it is first asked for
+    def fingerprint(self) -> str:  # type: ignore[override]  # weights are read on first access
         """The digest of the configuration, the vocabulary and the weights."""
         import torch
 
@@ -316,7 +319,7 @@ class PipelineModel(LocalModel):
 
 
 def _answers(generator: Generator, batch: Sequence[WaitingRequest]) -> Sequence[Completion | ModelError]:
-    """What came of each request of a batch, on the thread; nothing where the batch does not fit into memory."""
+    """Return the outcome of each request of a batch (on the thread); empty if the batch does not fit into memory."""
     try:
         generate_batch(generator, [request.row for request in batch])
         texts = [generator.reader.tokenizer.decode(request.row.made, skip_special_tokens=True) for request in batch]
@@ -325,7 +328,7 @@ def _answers(generator: Generator, batch: Sequence[WaitingRequest]) -> Sequence[
         if not is_out_of_memory(error):
             detail = f"the model failed with {type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
             return [ModelError("internal", detail, scope="permanent") for _ in batch]
-    if generator.model.device.type == "cuda":  # beyond the handler: the error held the tensors of the batch
+    if generator.model.device.type == "cuda":  # after the handler, because the error references the tensors of the batch
         import torch
 
         torch.cuda.empty_cache()
@@ -333,23 +336,23 @@ def _answers(generator: Generator, batch: Sequence[WaitingRequest]) -> Sequence[
 
 
 def _completion(row: PromptRow, text: str, begun: float) -> Completion:
-    """The answer that a text is: without thinking, which the template may have opened, and up to the first stop text."""
+    """Return the completion for a generated text: thinking is separated, and the answer ends before the first stop text."""
     ends = [place for stop in row.recipe.stop if (place := text.find(stop)) >= 0]
     answer, thinking = split_thinking(("<think>" if row.thinking else "") + text[: min(ends, default=len(text))])
     return Completion(answer, row.finish_reason, None, thinking, len(row.ids), row.tokens, perf_counter() - begun)
 
 
 class BulkModel(NamedModel):
-    """Asks vLLM, which forms its batches itself, on the GPUs of a worker of `--engine ray`.
+    """A model that runs in vLLM, which forms its own batches, on the GPUs of a worker of `--engine ray`.
 
-    Its answers have a fingerprint of their own: vLLM rounds and draws otherwise than transformers, and a request's answer may depend
-    on what is asked at the same time.
+    It has a separate fingerprint, because rounding and sampling differ between vLLM and transformers, and answers may depend on
+    concurrent requests.
     """
 
     local = True
     runner = "vllm"
     gpus = 0
-    """Of the worker it is in; 0: it is not in a worker, and cannot be asked."""
+    """Number of GPUs of its worker; 0 outside a worker, where it cannot be used."""
 
     def __init__(self, name: str, weights: Weights, options: LocalOptions) -> None:
         super().__init__(name, f"hf-vllm/1 {weights.identity} {options.dtype}")
@@ -369,8 +372,8 @@ class BulkModel(NamedModel):
         try:
             from vllm import AsyncEngineArgs, AsyncLLMEngine  # type: ignore[import-not-found,unused-ignore]
         except ImportError:
-            said = f"{self.name}: the package vllm is not installed where the GPUs are: pip install vllm on every node that has some"
-            raise ProviderError(said) from None
+            message = f"{self.name}: the package vllm is not installed on a node with GPUs: pip install vllm on every such node"
+            raise ProviderError(message) from None
         given: dict[str, Any] = {"model": str(self._weights.folder or self._weights.name), "tensor_parallel_size": self.gpus}
         given |= {"dtype": self._options.dtype, "trust_remote_code": False, "load_format": "safetensors"}
         if commit := self._weights.commit:
@@ -383,14 +386,14 @@ class BulkModel(NamedModel):
 
         config, tokenizer = load_pretrained(self._weights, "AutoConfig", _WHAT)
         generation = GenerationConfig()
-        with suppress(OSError):  # it has no generation_config.json
+        with suppress(OSError):  # there is no generation_config.json
             generation = GenerationConfig.from_pretrained(str(self._weights.fetch()), local_files_only=True)
         return PromptReader(self.name, tokenizer, config, generation, self._options.placeholder)
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
-        """See `Model.complete`. The process ends when vLLM fails for good, so that another one is started in its place."""
+        """See `Model.complete`. If vLLM fails permanently, the process exits, so that another one replaces it."""
         if not self.gpus:
-            raise ModelError("bad_request", f"{self.name}: -M runner=vllm needs --engine ray (and GPUs); leave it out", scope="fatal")
+            raise ModelError("bad_request", f"{self.name}: -M runner=vllm needs --engine ray (and GPUs); remove it", scope="fatal")
         from vllm import SamplingParams  # type: ignore[import-not-found,unused-ignore]
 
         begun = perf_counter()

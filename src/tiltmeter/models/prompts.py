@@ -1,7 +1,8 @@
-"""How a request is put to a causal language model of transformers: as token numbers, and a recipe for drawing the answer.
+"""Requests to causal language models of transformers, as token IDs and a recipe for sampling the answer.
 
-A request of the open box (spec badf.md, section 3; after Ghandeharioun et al. 2024) has a source prompt as well. The target prompt then
-holds as many placeholder tokens as the span of the source has tokens; `generation` replaces their hidden states by those of the span.
+A request in the open-box setting (spec badf.md, section 3; after Ghandeharioun et al. 2024) also has a source prompt. The target prompt
+then contains as many placeholder tokens as the span of the source has tokens; `generation` replaces their hidden states by those of the
+span.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Any, NamedTuple
 from tiltmeter.models.base import Message, ModelError, Sampling, split_system
 
 MOST_TOKENS = 512
-"""Length of an answer where neither the request nor the model's own configuration bounds it."""
+"""Maximum length of an answer if neither the request nor the configuration of the model limits it."""
 MARKER = "⟦X⟧"
-"""Written once in a target prompt, where the vectors of the source go."""
+"""The place in a target prompt at which the vectors of the source are inserted."""
 _RANGES: Mapping[str, tuple[float, float]] = {
     "top_k": (-1, float("inf")),
     "min_p": (0, 1),
@@ -31,10 +32,10 @@ _SOURCE_ROLES = ("source", "span")
 
 
 class Recipe(NamedTuple):
-    """Everything about drawing that the rows of one batch share; what is switched off has the value that changes nothing."""
+    """All sampling parameters that the rows of one batch share; disabled ones have a neutral value."""
 
     temperature: float = 0.0
-    """0: the most probable token."""
+    """0: always the most probable token."""
     top_p: float = 1.0
     top_k: int = 0
     min_p: float = 0.0
@@ -46,7 +47,7 @@ class Recipe(NamedTuple):
 
 
 class MarkedTokens(NamedTuple):
-    """A prompt in tokens, and which of them matter: those of a source's span, or the placeholders of a target."""
+    """A tokenised prompt with marked positions: the span of a source, or the placeholders of a target."""
 
     ids: list[int]
     positions: list[int]
@@ -54,55 +55,55 @@ class MarkedTokens(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class PromptRow:
-    """A prompt that was read, and what the model has answered so far."""
+    """A tokenised prompt, and the answer of the model so far."""
 
     ids: list[int]
     recipe: Recipe
     limit: int
-    """Tokens its answer may have."""
+    """Maximum number of tokens in the answer."""
     seed: int
     thinking: bool
-    """Whether the answer begins within thinking that the template opened."""
+    """Whether the template opens a thinking section, so that the answer begins within it."""
     open_box: tuple[MarkedTokens, MarkedTokens] | None = None
     """The source and the target of an open-box request."""
     given_up: Callable[[], bool] = bool
-    """Whether its answer is no longer wanted; asked at every step."""
+    """Function that returns whether the answer is no longer needed; called at every step."""
     made: list[int] = field(default_factory=list)
-    """Tokens of the answer, without one that ended it."""
+    """Tokens of the answer, without the end token."""
     tokens: int = 0
-    """Their number, with that token."""
+    """Number of tokens, including the end token."""
     finish_reason: str = ""
-    """ "stop": by its own end or a stop text; "length"."""
+    """ "stop" (an end token or a stop text) or "length"."""
 
 
 class PromptReader:
-    """Puts requests to a model; needs its tokenizer and configurations, not its weights.
+    """Converts requests to tokens; it needs the tokenizer and configurations of a model, but not its weights.
 
     Parameters
     ----------
     name
-        Of the model, for messages.
+        Name of the model in messages.
     tokenizer, config, generation
-        As transformers loads them: `generation` is what the model's generation_config.json says.
+        Objects loaded by transformers; `generation` is the content of the model's generation_config.json.
     placeholder
-        The word that is there once for each token of the source (the open box).
+        The word that is repeated once for each token of the source (open-box setting).
     """
 
     def __init__(self, name: str, tokenizer: Any, config: Any, generation: Any, placeholder: str) -> None:
         positions = getattr(config.get_text_config(), "max_position_embeddings", None)
         self.positions = positions if isinstance(positions, int) else None
-        """Tokens a prompt and its answer may have together; None where the model sets no bound."""
+        """Maximum number of tokens in a prompt and its answer; None if the model has no limit."""
         tokenizer.model_max_length = 1 << 30  # `read` compares lengths
         self.tokenizer, self._name, self._placeholder = tokenizer, name, placeholder
         self._defaults = {name: value for name, value in generation.to_dict().items() if value is not None}
 
     def read(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> PromptRow:
-        """Return the request as tokens.
+        """Return the tokenised request.
 
         Raises
         ------
         ModelError
-            A vendor extra cannot be used (fatal), or these messages cannot (permanent).
+            A vendor extra is not usable (fatal), or the messages are not (permanent).
         """
         recipe, template, open_box, thinking = recipe_of(sampling, self._defaults), sampling.extra.get(_TEMPLATE, {}), None, False
         if any(message.role in _SOURCE_ROLES for message in messages):
@@ -114,32 +115,32 @@ class PromptReader:
         if self.positions is not None:
             limit = min(limit, self.positions - len(ids))
         if limit < 1:
-            detail = f"the prompt has {len(ids):,} tokens and {self._name} takes {self.positions:,} with the answer"
+            detail = f"the prompt has {len(ids):,} tokens, and {self._name} accepts {self.positions:,} including the answer"
             raise ModelError("context_length", detail, scope="permanent")
         return PromptRow(ids, recipe, limit, seed_of(messages, sampling.seed, sample), thinking, open_box)
 
 
 def recipe_of(sampling: Sampling, defaults: Mapping[str, Any]) -> Recipe:
-    """Return what `sampling` asks for; what it leaves open is as in the model's own `defaults`, or switched off.
+    """Return the recipe for `sampling`; unset parameters have the model's `defaults`, or are disabled.
 
-    A temperature left open is 0 for a model whose defaults do not sample.
+    An unset temperature is 0 if the defaults of the model do not enable sampling.
 
     Raises
     ------
     ModelError
-        A vendor extra is not known here, or not of its range (fatal: it is the same with every request).
+        A vendor extra is unknown or out of range (fatal, because it applies to every request).
     """
     extra = dict(sampling.extra)
     if not isinstance(extra.pop(_TEMPLATE, {}), Mapping):
         raise _refused(f'{_TEMPLATE} should be an object such as {{"enable_thinking": false}}')
     if unknown := sorted(extra.keys() - _RANGES.keys()):
         known = ", ".join(sorted([*_RANGES, _TEMPLATE]))
-        raise _refused(f"{', '.join(unknown)} is not known to models that run in this process: they know {known}")
-    own = {name: defaults.get(name) for name in ("top_p", *_RANGES)}
-    own["temperature"] = defaults.get("temperature", 1.0) if defaults.get("do_sample") else 0.0
-    own["max_tokens"] = defaults.get("max_new_tokens")
+        raise _refused(f"{', '.join(unknown)} is not supported by models that run in this process: they support {known}")
+    of_model = {name: defaults.get(name) for name in ("top_p", *_RANGES)}
+    of_model["temperature"] = defaults.get("temperature", 1.0) if defaults.get("do_sample") else 0.0
+    of_model["max_tokens"] = defaults.get("max_new_tokens")
     asked = {"temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": sampling.max_tokens, **extra}
-    given = {name: value for source in (own, asked) for name, value in source.items() if value is not None}
+    given = {name: value for source in (of_model, asked) for name, value in source.items() if value is not None}
     for name, (low, high) in _RANGES.items():
         value = given.get(name, low)
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
@@ -157,39 +158,39 @@ def _unusable(detail: str) -> ModelError:
 
 
 def seed_of(messages: Sequence[Message], seed: int | None, sample: int) -> int:
-    """Return the seed of one request's generator (63 bits): of its messages, the seed of its sampling, and its sample number."""
+    """Return the seed (63 bits) for the generator of one request, from its messages, the sampling seed and the sample number."""
     parts = json.dumps([[list(message) for message in messages], seed, sample]).encode("ascii")
     return int.from_bytes(blake2b(parts, digest_size=8).digest(), "big") >> 1
 
 
 def _encode(tokenizer: Any, messages: Sequence[Message], template: Mapping[str, Any]) -> tuple[list[int], bool]:
-    """The token numbers of the prompt, and whether it ends within thinking that the template opened."""
-    if strange := {message.role for message in messages} - _ROLES:
-        raise _unusable(f"it takes no message of the role {', '.join(sorted(strange))}")
+    """Return the token IDs of the prompt, and whether it ends within a thinking section that the template opened."""
+    if unknown := {message.role for message in messages} - _ROLES:
+        raise _unusable(f"it does not accept messages with the role {', '.join(sorted(unknown))}")
     text = render(tokenizer, messages, template)
     ids: list[int] = tokenizer(text, add_special_tokens=tokenizer.chat_template is None)["input_ids"]
     if not ids:
         ids = [one for one in (tokenizer.bos_token_id, tokenizer.eos_token_id) if one is not None][:1]
     if not ids:
-        raise _unusable("the prompt is empty and the tokenizer has no token to begin with")
+        raise _unusable("the prompt is empty, and the tokenizer has no start token")
     return ids, text.rstrip().endswith(("<think>", "<thinking>"))
 
 
 def render(tokenizer: Any, messages: Sequence[Message], template: Mapping[str, Any]) -> str:
-    """Return the prompt as one text: by the chat template, which writes special tokens, or as plain text where there is none.
+    """Return the prompt as one text: from the chat template, which adds special tokens, or as plain text if there is none.
 
-    An assistant message at the end is the beginning of the answer, to be continued. Where the template has no place for a
-    system message it goes in front of the first user message.
+    An assistant message at the end is the beginning of the answer, which the model continues. If the template does not support system
+    messages, the system message is placed before the first user message.
 
     Parameters
     ----------
     template
-        What the template is given besides the messages.
+        Further arguments of the template.
 
     Raises
     ------
     ModelError
-        The template refuses the messages (permanent).
+        The template rejects the messages (permanent).
     """
     from jinja2 import TemplateError
 
@@ -208,8 +209,8 @@ def render(tokenizer: Any, messages: Sequence[Message], template: Mapping[str, A
         else:
             if system in text or form is folded:
                 return text
-    said = str(refused).partition("\n")[0] or type(refused).__name__
-    raise _unusable(f"its chat template refuses these messages: {said[:200]}")
+    reason = str(refused).partition("\n")[0] or type(refused).__name__
+    raise _unusable(f"its chat template rejects these messages: {reason[:200]}")
 
 
 def _apply_template(tokenizer: Any, messages: Sequence[Message], template: Mapping[str, Any]) -> str:
@@ -217,7 +218,7 @@ def _apply_template(tokenizer: Any, messages: Sequence[Message], template: Mappi
     if messages[-1].role == "assistant":
         try:
             return str(tokenizer.apply_chat_template(turns, tokenize=False, continue_final_message=True, **template))
-        except ValueError:  # the template changes the text of an assistant's turn, so that its end is not found
+        except ValueError:  # the template changes the text of an assistant turn, so that its end is not found
             return _apply_template(tokenizer, [*messages[:-1]], template) + messages[-1].content
     return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, **template))
 
@@ -233,54 +234,55 @@ def read_open_box(
     Raises
     ------
     ModelError
-        The span is not in the source exactly once, nor the marker in the target, or the template refuses the messages (permanent).
+        The span does not occur exactly once in the source, the marker does not occur exactly once in the target, or the template rejects
+        the messages (permanent).
     """
     (source,), (span,) = ([message.content for message in messages if message.role == role] for role in _SOURCE_ROLES)
     target = [message for message in messages if message.role not in _SOURCE_ROLES]
     system = [message for message in target if message.role == "system"]
     rendered = render(tokenizer, [*system, Message("user", source)], template)
     if rendered.count(span) != 1:
-        raise _unusable(f"the span {span!r} must be in the source prompt exactly once, also as the chat template writes it")
+        raise _unusable(f"the span {span!r} must occur exactly once in the source prompt as written by the chat template")
     start = rendered.index(span)
     marked = read_span(tokenizer, rendered, (start, start + len(span)))
     return marked, expand_target(tokenizer, render(tokenizer, target, template), len(marked.positions), placeholder)
 
 
 def read_span(tokenizer: Any, text: str, span: tuple[int, int]) -> MarkedTokens:
-    """Return a rendered prompt in tokens (the template has written the special ones), and which spell a character of the span.
+    """Tokenise a rendered prompt (which contains the special tokens), and mark the tokens that overlap the span.
 
     Raises
     ------
     ModelError
-        No token spells the span, or the tokenizer gives no places of its tokens (permanent).
+        No token overlaps the span, or the tokenizer does not return the offsets of its tokens (permanent).
     """
     if not getattr(tokenizer, "is_fast", False):
-        raise _unusable(f"the open box needs a fast tokenizer, which gives the places of its tokens; {type(tokenizer).__name__} does not")
+        raise _unusable(f"the open-box setting needs a fast tokenizer, which returns offsets; {type(tokenizer).__name__} does not")
     start, end = span
     read = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     places = [number for number, (first, last) in enumerate(read["offset_mapping"]) if max(first, start) < min(last, end)]
     if not places:
-        raise _unusable(f"no token spells {text[start:end]!r} in the prompt")
+        raise _unusable(f"no token of the prompt corresponds to {text[start:end]!r}")
     return MarkedTokens(list(read["input_ids"]), places)
 
 
 def expand_target(tokenizer: Any, rendered: str, count: int, placeholder: str) -> MarkedTokens:
-    """Return a target prompt whose marker ⟦X⟧ has become `count` placeholder tokens.
+    """Return a target prompt in which the marker ⟦X⟧ is replaced by `count` placeholder tokens.
 
-    The text is read with one placeholder, and the token that spells it is repeated: so there are exactly as many as asked for, whatever
-    the tokenizer does with several of them or with the blanks around them.
+    The text is tokenised with one placeholder, and its token is repeated. The number of placeholder tokens is therefore exact, however the
+    tokenizer treats repeated placeholders or the blanks around them.
 
     Raises
     ------
     ModelError
-        The marker is not there exactly once, or the placeholder is no token of its own there (permanent).
+        The marker does not occur exactly once, or the placeholder is not a single token there (permanent).
     """
     if (times := rendered.count(MARKER)) != 1:
-        raise _unusable(f"the target prompt must hold the marker {MARKER} exactly once, and holds it {times} times")
+        raise _unusable(f"the target prompt must contain the marker {MARKER} exactly once, but contains it {times} times")
     start = rendered.index(MARKER)
     ids, places = read_span(tokenizer, rendered.replace(MARKER, placeholder), (start, start + len(placeholder)))
     spelled = [tokenizer.decode([ids[place]]).strip() for place in places]
     if spelled != [placeholder]:
-        raise _unusable(f"{placeholder!r} is no token of its own at the marker {MARKER} ({spelled}): put blanks around the marker")
+        raise _unusable(f"{placeholder!r} is not a single token at the marker {MARKER} ({spelled}): put blanks around the marker")
     (at,) = places
     return MarkedTokens([*ids[:at], *[ids[at]] * count, *ids[at + 1 :]], list(range(at, at + count)))

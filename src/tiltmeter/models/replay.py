@@ -1,4 +1,4 @@
-"""Answers from earlier responses: `replay/FILE`, a CSV, JSON Lines or Parquet file with a prompt and an answer a row, or `replay/RUN`."""
+"""Recorded responses as a model: `replay/FILE` (CSV, JSON Lines or Parquet with one prompt and answer per row) or `replay/RUN`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tiltmeter.paths import is_file, sha256
 from tiltmeter.thinking import split_thinking
 
 _NAMES = {"sample": ("sample", "repetition"), "answer": ("answer", "text", "response", "completion")}
-"""The names that a column may have, best first, where it may have several."""
+"""Accepted names of columns with several names, in order of preference."""
 _COLUMNS: Mapping[str, type[pl.DataType]] = {
     "system": String,
     "prompt": String,
@@ -37,25 +37,25 @@ _COLUMNS: Mapping[str, type[pl.DataType]] = {
     "input_tokens": Int32,
     "output_tokens": Int32,
 }
-"""Columns that are read, and what each holds. From `answer` on they are those of a `Completion`."""
+"""Columns that are read, and their types. From `answer` on they are those of a `Completion`."""
 
 
 def create(provider: str, model: str, *, base_url: str | None, options: Mapping[str, str]) -> ReplayModel:
-    """Create a model that gives the responses in the file at the path `model`.
+    """Create a model that returns the responses in the file at the path `model`.
 
-    Columns: `prompt` and `answer` (or `text`, `response`, `completion`); if present also `system` (null: no system message; without
-    the column any system message matches), `sample` (or `repetition`), `thinking`, `finish_reason`, `refusal`, `input_tokens`,
-    `output_tokens`. Of a table with a `status` column, only rows whose status is "ok" count.
+    Columns: `prompt` and `answer` (or `text`, `response`, `completion`); optionally `system` (null: no system message; without the column,
+    any system message matches), `sample` (or `repetition`), `thinking`, `finish_reason`, `refusal`, `input_tokens`, `output_tokens`. In a
+    table with a `status` column, only rows with status "ok" are used.
 
-    Of a run folder (or its `responses.parquet`) the prompts are read in its `design.parquet`, and each answer keeps its sample number.
+    For a run folder (or its `responses.parquet`), the prompts are read from its `design.parquet`, and each answer keeps its sample number.
 
-    Several answers to one prompt of any other table are samples 0, 1, ... in the order of `sample`, then of the file. With that
-    column, rows equal in every column of the file are one answer; without it, each row is an answer of its own.
+    In any other table, several answers to one prompt are samples 0, 1, ... in the order of `sample`, then of the file. With the column
+    `sample`, rows that are equal in every column count as one answer; without it, each row is a separate answer.
 
     Raises
     ------
     InputError
-        The file cannot be read, lacks a column, holds no answer or those of several models; or a base URL or an option was given.
+        The file cannot be read, lacks a column, or contains no answers or those of several models; or a base URL or an option was given.
     """
     check_options(provider, options)
     check_local(f"{provider}/{model}", base_url)
@@ -68,33 +68,33 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
     models = raw["model"].drop_nulls().unique(maintain_order=True).to_list() if "model" in raw.columns else []
     if len(models) > 1:
         listed = ", ".join(map(str, models[:5]))
-        raise InputError(f"{path} holds answers of {len(models)} models ({listed}); replay the rows of one of them, in a file of their own")
+        raise InputError(f"{path} contains answers of {len(models)} models ({listed}); replay a file with the rows of one model")
     of_run = "prompt" not in raw.columns and "prompt_id" in raw.columns and is_file(design)
     try:
         if of_run:
             raw, digest = _with_prompts(raw, table_of(design)), f"{digest}+{sha256(design)}"
         frame = _recorded(path, raw)
     except pl.exceptions.PolarsError as error:
-        raise InputError(f"{path}: a column{f', or one of {design.name},' if of_run else ''} is not of its kind ({why(error)})") from None
+        raise InputError(f"{path}: a column{f', or one of {design.name},' if of_run else ''} has the wrong type ({why(error)})") from None
     if not of_run:
         frame = frame.with_columns(sample=pl.int_range(pl.len()).over("system", "prompt"))
     answers: dict[tuple[str | None, str], dict[int, list[Any]]] = {}
-    for system, prompt, sample, *completion in frame.reverse().iter_rows():  # of equal samples the first counts
+    for system, prompt, sample, *completion in frame.reverse().iter_rows():  # among equal samples, the first one is used
         answers.setdefault((system, prompt), {})[sample] = completion
     return ReplayModel(f"{provider}/{model}", digest, answers, by_system="system" in raw.columns)
 
 
 class ReplayModel(NamedModel):
-    """A model that repeats what was recorded and says nothing else; sampling has no effect.
+    """A model that returns only recorded answers; sampling has no effect.
 
-    Its fingerprint is of the file's contents: moving or renaming it does not change what it says.
+    Its fingerprint is that of the content of the file: moving or renaming the file does not change it.
 
     Parameters
     ----------
     answers
         Fields of completions, by system message and prompt, then by sample.
     by_system
-        Whether an answer is to its system message only.
+        Whether an answer is valid only for its system message.
     """
 
     def __init__(
@@ -104,9 +104,9 @@ class ReplayModel(NamedModel):
         self._answers, self._by_system = answers, by_system
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
-        """Return what was recorded for the user's message (after the system message, if any); a permanent "not_recorded" if nothing was."""
+        """Return the answer recorded for the user message (and the system message, if any); raise ModelError if there is none."""
         system, turns = split_system(messages)
-        held = f"single prompts, not conversations of {len(turns)} turns"
+        contents = f"single prompts, not conversations of {len(turns)} turns"
         if len(turns) == 1:
             prompt = turns[0].content
             recorded = self._answers.get((system or None if self._by_system else None, prompt), {})
@@ -116,19 +116,19 @@ class ReplayModel(NamedModel):
                     text, thinking = split_thinking(text)
                 return Completion(text, finish_reason, refusal, thinking, *tokens)
             beginning = prompt if len(prompt) <= 60 else prompt[:59] + "…"
-            held = f"{f'{len(recorded)} answers, not sample {sample}' if recorded else 'no answer'} to the prompt {beginning!r}"
-        raise ModelError("not_recorded", f"{self.name} holds {held}", scope="permanent")
+            contents = f"{f'{len(recorded)} answers, not sample {sample},' if recorded else 'no answer'} to the prompt {beginning!r}"
+        raise ModelError("not_recorded", f"{self.name} contains {contents}", scope="permanent")
 
 
 def _with_prompts(responses: DataFrame, design: DataFrame) -> DataFrame:
-    """A run's responses with the prompts of its design and the numbers of its samples."""
+    """Return the responses of a run with the prompts of its design and the sample numbers."""
     prompts = design.select("prompt_id", "prompt", "system", "first_sample")
     joined = responses.drop("system", "sample", strict=False).join(prompts, on="prompt_id", how="left", maintain_order="left")
     return joined.with_columns(sample=col.first_sample + col.repetition).drop("repetition", "first_sample")
 
 
 def _recorded(path: Path, raw: DataFrame) -> DataFrame:
-    """The answers in the columns of `_COLUMNS` (null where the file lacks one), in order of samples."""
+    """Return the answers with the columns `_COLUMNS` (null if the file lacks one), ordered by sample."""
     found = {column: next((name for name in _NAMES.get(column, (column,)) if name in raw.columns), None) for column in _COLUMNS}
     for column in ("prompt", "answer"):
         if found[column] is None:
@@ -136,7 +136,7 @@ def _recorded(path: Path, raw: DataFrame) -> DataFrame:
             raise InputError(f"{path} has no column {names}; its columns are {', '.join(raw.columns)}")
     for name in filter(None, found.values()):
         if raw.schema[name].is_nested():
-            raise InputError(f"{path}: column {name!r} holds {raw.schema[name]}, but should hold {_COLUMNS.get(name, String)}")
+            raise InputError(f"{path}: column {name!r} has the type {raw.schema[name]}, but should be {_COLUMNS.get(name, String)}")
     if found["sample"]:
         raw = raw.unique(maintain_order=True)
     if "status" in raw.columns:
@@ -146,5 +146,5 @@ def _recorded(path: Path, raw: DataFrame) -> DataFrame:
     if frame["prompt"].null_count():
         raise InputError(f"{path}: row {int(frame['prompt'].is_null().arg_true()[0]) + 1} has no prompt in column 'prompt'")
     if frame.is_empty():
-        raise InputError(f"{path} holds no recorded answer")
+        raise InputError(f"{path} contains no recorded answer")
     return frame.sort("sample", maintain_order=True, nulls_last=True)

@@ -1,7 +1,7 @@
-"""The simulated model as a provider: `sim/fair`, `sim/mild`, `sim/biased`; its dials, its plans and its random draws.
+"""The provider of the simulated model (`sim/fair`, `sim/mild`, `sim/biased`): its options ("dials"), plans and random draws.
 
-A bias is planted, and known. The parts of a study say what is answered to their prompts; simulated_model.md beside this file documents
-the dials.
+The bias is planted, and therefore known. The parts of a study provide the plans for the answers to their prompts; simulated_model.md in
+this folder documents the dials.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 __all__ = ["PRESETS", "TONES", "Dials", "SimulatedModel", "create", "tone_texts"]
 
 VERSION = 3
-"""Part of the fingerprint: raise it when the same dials would give other texts, so that no journal mixes the two."""
+"""Part of the fingerprint: increase it when the same dials produce different texts, so that a journal does not mix them."""
 
 HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
-"""The harms that have a bias dial each; also the keys of `Dials.mapping`."""
+"""The harms, each with a bias dial; also keys of `Dials.mapping`."""
 
 PRESETS: Mapping[str, float] = {"fair": 0.0, "mild": 0.08, "biased": 0.25}
-"""Names of ready-made models and the bias of all three harms."""
+"""Names of the predefined models, and the bias of all three harms."""
 
 _RANGES: Mapping[str, Range] = {
     **dict.fromkeys(("bias", *(f"bias.{harm}" for harm in HARMS), "refusal", "unreadable"), (float, 0, 1)),
@@ -45,23 +45,23 @@ _TOLERANCE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Dials:
-    """Everything that decides what a simulated model says.
+    """The parameters of a simulated model.
 
     Parameters
     ----------
     outcome_disparity, stereotypical_reasoning, representational_harms
         Bias per harm, 0 (none) to 1: the value planted in each key metric of that harm, as far as its range allows.
     refusal, unreadable
-        Shares of answers, 0 to 1, together at most 1.
+        Shares of answers, 0 to 1; their sum is at most 1.
     verbosity
-        0 terse, 1 natural, 2 wordy with Markdown and reasoning.
+        0 terse, 1 natural, 2 verbose with Markdown and reasoning.
     seed
-        Another seed gives other, independent answers.
+        Different seeds give independent answers.
 
     Raises
     ------
     InputError
-        A value out of its range.
+        A value is out of range.
     """
 
     outcome_disparity: float = 0.0
@@ -74,19 +74,19 @@ class Dials:
 
     def __post_init__(self) -> None:
         if self.refusal + self.unreadable > 1:
-            raise InputError(f"the dials refusal ({self.refusal}) and unreadable ({self.unreadable}) may together be at most 1")
+            raise InputError(f"the sum of the dials refusal ({self.refusal}) and unreadable ({self.unreadable}) must be at most 1")
 
     def mapping(self) -> dict[str, float]:
-        """Dial by name, as a study's parts take them (`Part.simulate`, `Part.true_values`)."""
+        """Return the dials by name, in the form that parts of a study accept (`Part.simulate`, `Part.true_values`)."""
         return asdict(self)
 
 
 class SimulatedModel(NamedModel):
-    """Answers by its dials and by the plans it was given with `learn`; a prompt without a plan gets a plain neutral answer.
+    """A simulated model, which answers according to its dials and plans; a prompt without a plan gets a plain neutral answer.
 
-    The text of an answer depends on the dials, the messages, the sample number, the seed of the sampling and the plan of the
-    prompt, and on nothing else; other sampling parameters are accepted and change nothing. The fingerprint has all dials, the version of
-    the simulation, and whether there are plans: answers with and without them never mix.
+    The text of an answer depends only on the dials, the messages, the sample number, the seed of the sampling and the plan of the prompt;
+    other sampling parameters have no effect. The fingerprint contains all dials, the version of the simulation, and whether there are
+    plans, so that answers with and without plans are never mixed.
 
     Parameters
     ----------
@@ -107,20 +107,20 @@ class SimulatedModel(NamedModel):
         self._plans: dict[bytes, tuple[AnswerPlan, ...]] = {}
 
     def learn(self, plans: DataFrame) -> None:
-        """Plant answers to prompts; may be called again for more. A prompt that is already known keeps its plan.
+        """Add plans for prompts; may be called repeatedly. A prompt that is already known keeps its plan.
 
         Parameters
         ----------
         plans
-            `prompt` (str), `outcomes` (list of str) and `odds` (list of float, sum 1). Further columns, all optional (str, null for
-            none): `system`, so that the row holds under that system message only; `form`, how an outcome is worded (see
-            `default_form`); `about`, whom or what the answer speaks of; `place`, where a story takes place. A "story" has one row
-            per character (`about`), and each of its outcomes is said with its own odds, independently of the others.
+            `prompt` (str), `outcomes` (list of str) and `odds` (list of float, sum 1). Optional columns (str, null for none): `system`, the
+            system message to which the row is restricted; `form`, the form of the answer (see `default_form`); `about`, its subject;
+            `place`, the setting of a story. A "story" has one row per character (`about`), and each of its outcomes occurs with its own
+            odds, independently of the others.
 
         Raises
         ------
         ValueError
-            A row breaks these rules; the message quotes the beginning of the prompt.
+            A row is not valid; the message quotes the beginning of the prompt.
         """
         optional = [name for name in ("system", "form", "about", "place") if name in plans.columns]
         made: dict[bytes, dict[str | None, AnswerPlan]] = {}
@@ -136,9 +136,9 @@ class SimulatedModel(NamedModel):
         self.fingerprint = f"{self._dialled} planted"
 
     def reply(self, messages: Sequence[Message], sample: int = 0, seed: int | None = None) -> Completion:
-        """The answer, at once: `complete` without the event loop.
+        """Return the answer synchronously, as `complete` does in an event loop.
 
-        The prompt is the last user message, or the first where that is a question to a judge, which the last one repeats.
+        The prompt is the last user message, or the first one if that is a question to a judge, which later messages repeat.
         """
         asked = [content for role, content in messages if role == "user"] or [""]
         system = next((content for role, content in messages if role == "system"), None)
@@ -162,19 +162,19 @@ class SimulatedModel(NamedModel):
         )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
-        """See Model.complete."""
+        """See `Model.complete`."""
         if self.latency:
             await asyncio.sleep(self.latency)
         return self.reply(messages, sample, sampling.seed)
 
 
 def create(provider: str, model: str, *, base_url: str | None = None, options: Mapping[str, Any] | None = None) -> SimulatedModel:
-    """The simulated model of a preset with `-M` options (see simulated_model.md in this folder); a harm's own dial wins over `bias`.
+    """Create the simulated model of a preset with `-M` options (see simulated_model.md); the dial of a harm overrides `bias`.
 
     Raises
     ------
     InputError
-        Unknown preset or option, a value out of range, or a base URL.
+        The preset or an option is unknown, a value is out of range, or a base URL was given.
     """
     check_local(f"{provider}/{model}", base_url)
     if model not in PRESETS:
@@ -193,12 +193,12 @@ def _digest(text: str) -> bytes:
 
 
 def _place(prompt: str, system: str | None = None) -> bytes:
-    """Key of a prompt, under one system message or under any."""
+    """Return the key of a prompt, with one system message or with any."""
     return _digest(prompt) if system is None else _digest(f"{_digest(prompt).hex()} {system}")
 
 
 def _count_tokens(text: str) -> int:
-    """Blanks and line ends plus one: about the number of words, without splitting."""
+    """Return an approximate number of words: blanks and line ends plus one, without splitting."""
     return text.count(" ") + text.count("\n") + 1
 
 
@@ -206,5 +206,5 @@ def _check_plan(prompt: str | None, outcomes: Sequence[Any], odds: Sequence[Any]
     complete = odds and len(odds) == len(outcomes) and None not in (prompt, *outcomes, *odds)
     if complete and all(-_TOLERANCE <= odd <= 1 + _TOLERANCE for odd in odds) and (is_story or abs(sum(odds) - 1) <= _TOLERANCE):
         return
-    rule = "outcomes and odds must be as many, without nulls, and odds at least 0 and in sum 1 (of a story at most 1 each)"
+    rule = "outcomes and odds must have the same length and no nulls; odds must be at least 0 and sum to 1 (in a story, at most 1 each)"
     raise ValueError(f"cannot plant odds: {rule}; look at the prompt {str(prompt)[:60]!r}")

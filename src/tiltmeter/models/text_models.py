@@ -1,7 +1,7 @@
-"""Models that make numbers of texts: sentence encoders and text classifiers. Each text is computed once, and kept.
+"""Models that turn texts into numbers: sentence encoders and text classifiers, with a cache of computed texts.
 
-The store is one SQLite file: a key (hash of model and text) and a value (bytes) a row. Any number of processes may share it; a value
-once kept is never changed. What it lacks is computed in batches of similar length.
+The cache ("store") is one SQLite file with a key (hash of model and text) and a value (bytes) per row. Any number of processes may share
+it; a stored value never changes. Missing values are computed in batches of texts of similar length.
 """
 
 from __future__ import annotations
@@ -23,41 +23,41 @@ from tiltmeter.errors import InputError
 from tiltmeter.models.weights import check_device, find_weights, is_out_of_memory, load_pretrained, need_local, pick_device, quiet
 
 CPU_BATCH = 4096
-"""Characters in a batch on a CPU: about a thousand tokens, whose inner layers (1,536 wide in the smallest encoders) take a few MB."""
+"""Characters per batch on a CPU: about a thousand tokens, whose hidden layers (1,536 wide in the smallest encoders) take a few MB."""
 _APPLICATION = 0x54_69_6C_74
-"""Marks an SQLite file as one of these ("Tilt")."""
-_CHUNK = 900  # SQLite before 3.32 takes 999 parameters at most
+"""SQLite application ID of these files ("Tilt")."""
+_CHUNK = 900  # SQLite before 3.32 accepts at most 999 parameters
 _BUSY_SECONDS = 60.0
 _AT_ONCE = 4096
-"""Texts that one process computes between two writes to the store: what an interruption costs at most."""
+"""Texts that one process computes between two writes to the store, which is the most that an interruption loses."""
 _COUNTED_TOGETHER = 1024
-"""Texts whose tokens are counted in one batch."""
+"""Texts per batch when tokens are counted."""
 _SPARE = 2
-"""Positions some models (RoBERTa) reserve, left free where a tokenizer does not say how long a text may be."""
+"""Positions that some models (RoBERTa) reserve, subtracted if the tokenizer does not specify a maximum length."""
 
 
 def text_keys(model: str, texts: Iterable[str]) -> list[bytes]:
-    """Keys (20 bytes) of what the model of this fingerprint makes of each text."""
+    """Return the key (20 bytes) of each text for the model with this fingerprint."""
     start = model.encode() + b"\0"
     return [blake2b(start + text.encode("utf-8", "surrogatepass"), digest_size=20).digest() for text in texts]
 
 
 class TextStore:
-    """The store in the file at `path`, which is made when something is first kept.
+    """A store in the file at `path`, which is created on the first write.
 
-    Each use opens the file (a millisecond), so that a store may be used from any thread, and after a fork.
+    Each use opens the file (which takes a millisecond), so that a store can be used from any thread, and after a fork.
 
     Raises
     ------
     InputError
-        By all of its methods: the file is something else, is damaged, or cannot be read or written.
+        Raised by all methods: the file is not a store, is damaged, or cannot be read or written.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        """Key and value of those that are kept, in any order."""
+        """Yield the key and value of stored keys, in any order."""
         if not self.path.exists():
             return
         with self._opened() as connection:
@@ -67,7 +67,7 @@ class TextStore:
                 yield from connection.execute(f"SELECT key, value FROM entries WHERE key IN ({slots})", chunk).fetchall()  # noqa: S608
 
     def write(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        """Keep all rows (key, value) in one transaction."""
+        """Store all rows (key, value) in one transaction."""
         with self._opened() as connection, connection:
             connection.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?)", rows)
 
@@ -80,34 +80,34 @@ class TextStore:
                     self._create(connection)
                 yield connection
         except OSError as error:
-            raise InputError(f"{self.path} cannot be used ({error.strerror}): choose a folder you may write to") from None
+            raise InputError(f"{self.path} cannot be used ({error.strerror}): choose a folder with write permission") from None
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # SQLite quotes what it cannot read
-            said = "it is locked by another program" if "locked" in str(error) else str(error)
-            raise InputError(f"{self.path} cannot be used ({said}): remove the file, what it held is computed again") from None
+            reason = "it is locked by another program" if "locked" in str(error) else str(error)
+            raise InputError(f"{self.path} cannot be used ({reason}): remove the file, its content will be recomputed") from None
 
     def _create(self, connection: sqlite3.Connection) -> None:
-        """Make the table; another process may have made it meanwhile."""
+        """Create the table, unless another process has created it in the meantime."""
         if connection.execute("SELECT count(*) FROM sqlite_master WHERE tbl_name != 'entries'").fetchone()[0]:
-            raise InputError(f"{self.path} is a database of something else: remove or rename it")
+            raise InputError(f"{self.path} is a database of another program: remove or rename it")
         connection.execute("CREATE TABLE IF NOT EXISTS entries (key BLOB PRIMARY KEY, value BLOB NOT NULL)")
         connection.execute(f"PRAGMA application_id={_APPLICATION}")
 
 
 class RowCache:
-    """Rows of float32 by text.
+    """A cache of rows of float32 by text.
 
     Parameters
     ----------
     fingerprint
-        What identifies the model and what it computes.
+        Identifies the model and the computed quantity.
     compute
-        Rows for texts, given the size of a batch; shape (texts, width).
+        Function that returns the rows of texts, given the batch size; shape (texts, width).
     store
-        Where rows are kept; None: nowhere.
+        File of the store; None: rows are not stored.
     batch_size
-        Texts computed together at most; halved when they do not fit into memory.
+        Maximum number of texts per batch; halved if a batch does not fit into memory.
     workers
-        Processes that compute at the same time.
+        Number of processes that compute in parallel.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class RowCache:
         self._store = None if store is None else TextStore(store)
 
     def rows(self, texts: Sequence[str]) -> Vectors:
-        """Return one row a text, in order: shape (texts, width).
+        """Return one row per text, in order: shape (texts, width).
 
         Raises
         ------
@@ -131,27 +131,27 @@ class RowCache:
             The store cannot be used.
         """
         if not texts:
-            return self._compute([""], 1)[:0]  # a text has to be computed to know how many numbers there are
+            return self._compute([""], 1)[:0]  # a text has to be computed to determine the width
         unique = {text: number for number, text in enumerate(dict.fromkeys(texts))}
         keys = dict(zip(unique, text_keys(self._fingerprint, unique), strict=True))
-        rows: dict[bytes, Any] = {}  # SQLite may hold any value in a damaged file
+        rows: dict[bytes, Any] = {}  # a damaged SQLite file may contain any value
         if self._store is not None:
             rows = dict(self._store.read(list(keys.values())))
             lengths = {len(row) if isinstance(row, bytes) else -1 for row in rows.values()}
             if len(lengths) > 1 or any(length % 4 for length in lengths):
-                held = "rows of different length for one model, or what is no vector"
-                raise InputError(f"the store of vectors {self._store.path} is damaged (it holds {held}): remove the file")
-        # Long texts first: if a batch is too large for the memory, it shows at once. (Characters are used in place of tokens.)
-        lacking = sorted((text for text in unique if keys[text] not in rows), key=len, reverse=True)
-        for start in range(0, len(lacking), self._at_once):
-            chunk = lacking[start : start + self._at_once]
+                reason = "rows of different lengths for one model, or invalid vectors"
+                raise InputError(f"the store of vectors {self._store.path} is damaged ({reason}): remove the file")
+        # Long texts first, so that a batch too large for the memory fails early. (Length is measured in characters, not tokens.)
+        missing = sorted((text for text in unique if keys[text] not in rows), key=len, reverse=True)
+        for start in range(0, len(missing), self._at_once):
+            chunk = missing[start : start + self._at_once]
             made = np.ascontiguousarray(self._computed(chunk), dtype="<f4")
             new = {keys[text]: row.tobytes() for text, row in zip(chunk, made, strict=True)}
             if self._store is not None:
                 self._store.write(new.items())
             rows |= new
         table = np.empty((len(unique), len(rows[keys[texts[0]]]) // 4), dtype=np.float32)
-        for text, number in unique.items():  # the memory of each row is free once it is in the table
+        for text, number in unique.items():  # frees the memory of each row once it is in the table
             table[number] = np.frombuffer(rows.pop(keys[text]), dtype="<f4")
         return table if len(unique) == len(texts) else table[[unique[text] for text in texts]]
 
@@ -166,38 +166,36 @@ class RowCache:
 
 
 class Elsewhere(Protocol):
-    """Other machines, and how many workers there are at most."""
+    """A function that computes on other machines, with the maximum number of workers."""
 
     workers: int
 
     def __call__(self, what: str, batches: Sequence[Sequence[str]]) -> list[Vectors]:
-        """Compute batches of texts, each as `compute` of the same encoder or classifier there does with this `what`.
-
-        Raises MemoryError where a batch does not fit.
-        """
+        """Compute batches of texts with `CachedTextModel.compute` on other machines; raise MemoryError if a batch does not fit."""
         ...
 
 
 class CachedTextModel(ABC):
-    """A model of a folder or the Hugging Face hub that makes a row of numbers of each text, once; may be used from several threads.
+    """A model from a folder or the Hugging Face hub that turns each text into a row of numbers, cached in a store; thread-safe.
 
-    Its weights are read when they are first needed.
+    The weights are loaded when they are first needed.
 
     Parameters
     ----------
     name
-        A folder, or a name of the Hugging Face hub.
+        A folder, or a name on the Hugging Face hub.
     store
-        SQLite file in which rows are kept by model and text, shared by any number of models and processes; None: not kept.
+        SQLite file in which rows are stored by model and text, shared by any number of models and processes; None: not stored.
     device
-        "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N" or "mps".
+        "auto" (a GPU if there is one), "cpu", "cuda", "cuda:N" or "mps".
     elsewhere
-        What computes rows that the store lacks, where that is not this process; `device` is then that of the other machines.
+        Function that computes missing rows on other machines; None: this process computes them. `device` is then a device of those
+        machines.
 
     Raises
     ------
     InputError
-        There is no such folder, or it holds no such model.
+        There is no such folder, or it contains no such model.
     ProviderError
         The extra `local` is not installed, or the hub has no such model or cannot be reached.
     """
@@ -205,14 +203,14 @@ class CachedTextModel(ABC):
     kind: ClassVar[str]
     packages: ClassVar[tuple[str, ...]] = ("torch", "transformers")
     batch_size: ClassVar[int] = 128
-    """Texts computed together at most."""
+    """Maximum number of texts per batch."""
 
     def __init__(self, name: str | Path, *, store: Path | None, device: str = "auto", elsewhere: Elsewhere | None = None) -> None:
         check_device(device)
         need_local(f"the {self.kind} {name}", *self.packages)
         self._weights, self._device, self._elsewhere = find_weights(str(name)), device, elsewhere
         self.identity = self._weights.identity
-        """What identifies its weights."""
+        """The identity of its weights."""
         workers = elsewhere.workers if elsewhere else 1
         self._kept = RowCache(f"{self.kind}/1 {self.identity}", partial(self._in_batches, "rows"), store, self.batch_size, workers)
         self._ends = RowCache(f"cut/1 {self.identity}", partial(self._in_batches, "cut"), store, self.batch_size, workers)
@@ -221,23 +219,23 @@ class CachedTextModel(ABC):
 
     @property
     def name(self) -> str:
-        """Its last name, and the beginning of what identifies its weights."""
+        """The last part of the name, and the beginning of the identity of the weights."""
         return f"{Path(self._weights.name).name}@{self.identity.rpartition(':')[2].rpartition('@')[2][:16]}"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
 
     def cut(self, texts: Sequence[str]) -> Booleans:
-        """Whether each text is longer than the model's window, so that its end is not read: shape (texts,). Raises as for rows."""
+        """Return whether each text exceeds the context window of the model, so that it is truncated: shape (texts,)."""
         return np.array(self._ends.rows(texts)[:, 0] > 0 if texts else [], dtype=np.bool_)
 
     def compute(self, what: str, texts: Sequence[str]) -> Vectors:
-        """Compute one batch, neither read from the store nor kept.
+        """Compute one batch without the store.
 
         Parameters
         ----------
         what
-            "rows": what the model makes of the texts, shape (texts, width); "cut": 1 where a text is longer than the window,
+            "rows": the output of the model for the texts, shape (texts, width); "cut": 1 if a text exceeds the context window, else 0,
             shape (texts, 1).
         """
         with self._lock:
@@ -254,7 +252,7 @@ class CachedTextModel(ABC):
 
     @abstractmethod
     def _window(self) -> tuple[Any, int | None]:
-        """The tokenizer, and how many tokens of a text are read (None: all)."""
+        """Return the tokenizer, and the maximum number of tokens that are read (None: no limit)."""
 
     @abstractmethod
     def _compute(self, texts: Sequence[str]) -> Vectors: ...
@@ -264,7 +262,7 @@ class CachedTextModel(ABC):
         found = np.zeros((len(texts), 1), dtype=np.float32)
         if length is None:
             return found
-        # A token hardly ever takes less than a byte of its text, so short texts need not be cut into tokens.
+        # A token rarely takes less than a byte of its text, so short texts need not be tokenised.
         room = length - tokenizer.num_special_tokens_to_add()
         doubtful = [number for number, text in enumerate(texts) if len(text.encode("utf-8", "surrogatepass")) > room]
         if doubtful:
@@ -273,11 +271,11 @@ class CachedTextModel(ABC):
         return found
 
     def _fitting(self, text: str, batch_size: int) -> int:
-        """How many texts are computed together, of which this is the longest."""
+        """Return the batch size for texts of which this is the longest."""
         return batch_size
 
     def _in_batches(self, what: str, texts: Sequence[str], batch_size: int) -> Vectors:
-        """Compute texts, longest first."""
+        """Compute texts, which are sorted longest first, in batches."""
         batches, start = [], 0
         while start < len(texts):
             size = self._fitting(texts[start], batch_size) if what == "rows" else _COUNTED_TOGETHER
@@ -287,20 +285,20 @@ class CachedTextModel(ABC):
 
 
 class SentenceEncoder(CachedTextModel):
-    """Turns texts into vectors of length 1 (sentence-transformers). Parameters are those of `CachedTextModel`."""
+    """A sentence encoder, which turns texts into vectors of length 1 (sentence-transformers); see `CachedTextModel`."""
 
     kind = "encoder"
     packages = ("torch", "transformers", "sentence_transformers")
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return one row of length 1 per text: shape (texts, dimensions). Long texts are cut where the encoder's window ends.
+        """Return one vector of length 1 per text: shape (texts, dimensions). Long texts are truncated to the context window.
 
         Raises
         ------
         InputError
-            The store cannot be used, or the folder holds no encoder.
+            The store cannot be used, or the folder contains no encoder.
         ProviderError
-            torch sees no such device, or the weights cannot be downloaded.
+            torch finds no such device, or the weights cannot be downloaded.
         """
         return self._kept.rows(texts)
 
@@ -314,7 +312,7 @@ class SentenceEncoder(CachedTextModel):
         except Exception as error:
             raise InputError(
                 f"{self._weights.name} cannot be loaded as a sentence encoder ({type(error).__name__}): name a folder or "
-                "a repository made by sentence-transformers"
+                "a repository created with sentence-transformers"
             ) from None
 
     def _window(self) -> tuple[Any, int | None]:
@@ -328,13 +326,13 @@ class SentenceEncoder(CachedTextModel):
         return rows.astype("float32", copy=False)
 
     def _fitting(self, text: str, batch_size: int) -> int:
-        """A GPU wants large batches. A CPU is faster when a batch stays in its cache."""
+        """Return the batch size: large on a GPU, and small on a CPU, which is faster if a batch fits into its cache."""
         on_cpu = (self._loaded().device.type if self._elsewhere is None else self._device) == "cpu"
         return min(batch_size, max(8, CPU_BATCH >> len(text).bit_length())) if on_cpu else batch_size
 
 
 class TextClassifier(CachedTextModel):
-    """Gives each text a score per label (transformers, sequence classification). Parameters are those of `CachedTextModel`."""
+    """A text classifier, which returns a score per label for each text (transformers, sequence classification); see `CachedTextModel`."""
 
     kind = "classifier"
     batch_size = 64
@@ -343,24 +341,24 @@ class TextClassifier(CachedTextModel):
         super().__init__(name, **how)
         architectures = self._weights.config.get("architectures") or ["nothing"]
         if not any("ForSequenceClassification" in str(architecture) for architecture in architectures):
-            raise InputError(f"{name} is no text classifier: its config.json names {', '.join(map(str, architectures))}")
-        # A configuration without labels means two, as transformers has it.
+            raise InputError(f"{name} is not a text classifier: its config.json names {', '.join(map(str, architectures))}")
+        # A configuration without labels means two labels, as in transformers.
         named = self._weights.config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
         self.labels: Sequence[str] = [str(named[number]) for number in sorted(named, key=int)]
         """Names of the labels, in the order of the scores."""
 
     def scores(self, texts: Sequence[str]) -> Vectors:
-        """Return one row per text, one column per label: shape (texts, labels). Long texts are cut where the model's window ends.
+        """Return one row per text and one column per label: shape (texts, labels). Long texts are truncated to the context window.
 
-        Probabilities that sum to 1 where labels exclude each other; one probability a label where they do not (or where
-        there is a single one); the bare number of a regression.
+        Scores are probabilities that sum to 1 if the labels are mutually exclusive, independent probabilities in a multi-label problem (or
+        with a single label), and the raw output in a regression.
 
         Raises
         ------
         InputError
-            The store cannot be used, or the folder holds no classifier.
+            The store cannot be used, or the folder contains no classifier.
         ProviderError
-            torch sees no such device, or the weights cannot be downloaded.
+            torch finds no such device, or the weights cannot be downloaded.
         """
         return self._kept.rows(texts)
 
@@ -375,7 +373,7 @@ class TextClassifier(CachedTextModel):
     def _window(self) -> tuple[Any, int]:
         model, tokenizer = self._loaded()
         positions = getattr(model.config, "max_position_embeddings", None)
-        declared = int(tokenizer.model_max_length)  # 10^30 where it does not say
+        declared = int(tokenizer.model_max_length)  # 10^30 if not specified
         if declared <= (positions or 1 << 30):
             return tokenizer, declared
         return tokenizer, positions - _SPARE if positions else 512

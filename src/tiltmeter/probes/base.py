@@ -1,4 +1,4 @@
-"""What a probe is: items, prompts, a reading rule, counts, formulas. A probe file fills in these and nothing else."""
+"""The base class of probes. A probe module defines items, prompts, a reader, counts and formulas; everything else is inherited."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ from tiltmeter.study import (
 from tiltmeter.subsampling import first_samples, keep_limit
 
 FEW_RESAMPLES = 200
-"""Enough for a standard error to about 5%."""
+"""Number of resamples that gives a standard error accurate to about 5%."""
 GRADED = 0.95
-"""The probability with which an unbiased model is to be graded."""
+"""Probability of a mark other than "ungraded" for an unbiased model, on which the number of items needed is based."""
 
 Dials = Mapping[str, float]
-"""How biased the simulated model is, from 0 to 1, by harm."""
+"""Bias of the simulated model by harm, from 0 to 1."""
 Odds = Mapping[str, Expr]
-"""Odds of each label, as expressions over the factors; they sum to 1."""
+"""Probability of each label, as an expression over the factors; the probabilities sum to 1."""
 Reader = Callable[[DataFrame], DataFrame]
-"""Answers (`answer` and the factors) -> `outcome` and `label` (and further columns), row by row."""
+"""Function from answers (`answer` and the factors) to `outcome`, `label` and further columns, row by row."""
 
 
 class Readers(NamedTuple):
-    """The readers of a probe: of any usual form of an answer, and of the exact forms only that the published code looks for."""
+    """The readers of a probe: `tolerant` accepts any usual form of an answer, `strict` only the exact forms of the published code."""
 
     tolerant: Reader
     strict: Reader
@@ -61,7 +61,7 @@ class Readers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a reader must know of a probe (the fields of the paper's appendix A)."""
+    """Description of a probe for users and reports (the fields of the paper's appendix A)."""
 
     title: str
     harm: str
@@ -72,96 +72,99 @@ class Card:
     bias: str
     """What counts as biased behaviour."""
     limits: str
-    """What the probe cannot see."""
+    """Limitations of the probe."""
     source: str
-    """Whose data or idea it is."""
+    """Authors of the data and of the task."""
     data: tuple[str, ...]
-    """Names in the catalogue of datasets."""
+    """Names of the datasets in the catalogue."""
     genders: str = "binary"
     changed: str = ""
-    """Where the default differs from the original definition, and why."""
+    """How the default definition differs from the original one, and why."""
 
 
 class Probe(MeasuredPart):
-    """One probe. Subclasses give the class attributes and the methods of the first section; the rest is common to all.
+    """Base class of probes. Subclasses define the class attributes and the methods of the first section.
 
-    Factors are the design's further columns: String for names and labels, Int32 for ids, Float64 for scores, Boolean for
-    flags, List(String) for options. A column of one name has one type in all probes, so that their tables can be joined.
+    Factors are the additional columns of the design: String for names and labels, Int32 for ids, Float64 for scores, Boolean for flags,
+    List(String) for options. A column name has the same type in all probes, so that their tables can be concatenated.
     """
 
     study = "genderbench"
     finding_tables: ClassVar[Mapping[str, StageTable]] = {**MeasuredPart.finding_tables, "grades": StageTable(GRADES)}
     card: Card
     wordings: Mapping[str, Wording] | None = None
-    """Its wordings by name, the default first, each with templates by role; None: those of `wordings.yaml` beside its module."""
+    """Wordings by name, the default first, each with templates by role. None: those of `wordings.yaml` in the folder of the module."""
     repetitions: ClassVar[int] = 1
     metrics: tuple[Metric, ...]
     groups: tuple[str, ...] = ()
-    """Groups that are exchangeable under "no effect"; their counts are columns "group:what"."""
+    """Groups that are exchangeable under the null hypothesis; their counts are columns named "group:what"."""
     labels: tuple[str, ...] = ()
-    """The labels an answer can get."""
+    """Labels that an answer can have."""
     fields: tuple[str, ...] = ()
     """Fields of the template "prompt": columns of `prompts` with a leading underscore."""
     readers: ClassVar[Readers | None] = None
-    """Both readers of a probe whose answers are read in two ways; others override `read`."""
+    """The tolerant and the strict reader. Probes without such a pair override `read`."""
 
     definition: ProbeDefinition = DEFAULT
-    """The definition in force. A probe whose items or formulas depend on it asks whether `self.definition` is `corrected`."""
+    """The current definition. Probes whose items or formulas depend on it use `self.definition.corrected`."""
 
-    # -- what a probe file writes -------------------------------------------------------------------------------------
+    # -- defined by each probe ----------------------------------------------------------------------------------------
 
     @abstractmethod
     def prompts(self, library: Library, rng: Random) -> DataFrame:
-        """One row per prompt: the factors, and the fields of the template (names starting with "_").
+        """Return one row per prompt: the factors, and the fields of the template (names starting with "_").
 
-        `rng` is the probe's only source of chance. Further columns, each of them made where it is left out: `item` (by default the number
-        of the row), `prompt_index` (the number of the row within its item), `stratum` (any type: the design cell of an item).
+        All random choices must use `rng`. Optional columns: `item` (default: the row number), `prompt_index` (default: the row number
+        within the item) and `stratum` (any type: the design cell of an item; default: a single stratum).
         """
 
     def read(self, answers: DataFrame) -> DataFrame:
-        """Labels of texts: `outcome` and `label` (and further columns), one row per row of `answers` (`answer` and the factors)."""
+        """Read the answers: return `outcome`, `label` and further columns, one row per row of `answers` (`answer` and the factors)."""
         assert self.readers is not None
         return (self.readers.tolerant if self.definition.corrected else self.readers.strict)(answers)
 
     @abstractmethod
     def counts(self, attempts: DataFrame) -> DataFrame:
-        """One row per item (column `item`), numeric columns to be summed over items. `attempts` has factors, `outcome`, `label`."""
+        """Return one row per item (column `item`) with numeric columns to be summed over items.
+
+        `attempts` has one row per attempt with the factors, `outcome` and `label`.
+        """
 
     @abstractmethod
     def formulas(self, s: Sums) -> Values:
-        """Metrics from totals, elementwise over resamples.
+        """Compute the metrics from totals, elementwise over resamples.
 
-        Each has the name of its Metric; one of a family that name and a value for each placeholder: `("{gender}_rate", "female")`.
+        Keys are metric names; for a family of metrics, the name followed by a value for each placeholder: `("{gender}_rate", "female")`.
         """
 
     def text(self, wording: Wording) -> Expr:
-        """The prompt, from the wording's templates and the fields; by default the template "prompt"."""
+        """Return the prompt as an expression over the fields; by default the template "prompt" of the wording."""
         return fill(wording["prompt"], {name: col(f"_{name}") for name in self.fields})
 
     @property
     def may_be_unread(self) -> bool:
-        """Whether answers can be unreadable, so that there are rates of them."""
+        """Whether answers can be unreadable. If so, the rates of unreadable answers are reported."""
         return True
 
     def simulated_odds(self, dials: Dials) -> Odds:
-        """Odds of each label for the simulated model; none: it answers at random."""
+        """Return the probability of each label for the simulated model; empty: it answers at random."""
         return {}
 
     def simulated_reply(self, label: str) -> Expr:
-        """What the simulated model says for a label (an outcome of its vocabulary), as an expression over the factors."""
+        """Return the simulated model's answer with this label, an outcome of its vocabulary, as an expression over the factors."""
         return lit(label)
 
     # -- common to all probes -----------------------------------------------------------------------------------------
 
     def __init_subclass__(cls) -> None:
         if cls.read is Probe.read and not cls.readers:
-            raise TypeError(f"{cls.__name__} cannot read answers: give it a method `read` or `readers`")
+            raise TypeError(f"{cls.__name__} cannot read answers: define a method `read` or the attribute `readers`")
         if "card" in cls.__dict__:
             cls.data, cls.title = cls.card.data, cls.card.title
             cls.harms = tuple(dict.fromkeys(metric.harm or cls.card.harm for metric in getattr(cls, "metrics", ()) if metric.key))
 
     def under(self, definition: str) -> Self:
-        """This probe with the definition of that name in force; raises InputError for an unknown one."""
+        """Return a copy of the probe that uses the definition of that name; raises InputError for an unknown one."""
         bound = copy.copy(self)
         bound.definition = definition_named(definition)
         return bound
@@ -179,7 +182,7 @@ class Probe(MeasuredPart):
             rows = rows if name in rows.columns else rows.with_columns(value.alias(name))
         rows = keep_limit(rows.with_columns(col.stratum.cast(String)), settings.limit, settings.seed, self.name)
         asked = (
-            # Without what only the text is made of, which may be as long again for each wording.
+            # Drop the fields of the template, which would be repeated for each wording.
             rows.with_columns(wording=lit(name), prompt=self.text(templates)).select(pl.exclude("^_.*$"))
             for name, templates in chosen.items()
         )
@@ -200,7 +203,7 @@ class Probe(MeasuredPart):
         return read.select(when(~failed & ~refused).then(pl.all())).with_columns(outcome=outcome)
 
     def analyse(self, measures: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> dict[str, DataFrame]:
-        """See MeasuredPart.analyse: the tables `findings` and `grades`. With several wordings, the key metrics are also given for each."""
+        """See MeasuredPart.analyse: the tables `findings` and `grades`. With several wordings, key metrics are also reported for each."""
         probe = self.under(settings.definition)
         rows = probe._rows(measures, settings, None)
         variants = measures["wording"].unique().sort().to_list()
@@ -211,7 +214,7 @@ class Probe(MeasuredPart):
         return {"findings": as_findings(table, self, settings, probe.definition), "grades": graded}
 
     def examples(self, measures: DataFrame, findings: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> DataFrame:
-        """See Part.examples: of the key metrics of all wordings together; `influence` is that of the answer's whole item."""
+        """See Part.examples: for the key metrics over all wordings; `influence` is that of the item of the answer."""
         probe = self.under(settings.definition)
         counted = probe._counted(probe.item_counts(measures), measures)
         shown = findings.filter(col.key, col.wording.is_null(), col.estimate.is_not_null())["metric"].to_list()
@@ -219,7 +222,7 @@ class Probe(MeasuredPart):
         return analysis.find_examples(counted, dict(by_name[name] for name in shown), probe.counts, settings.seed)
 
     def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
-        """See Part.contrast: items are paired, whatever the wordings they were asked in."""
+        """See Part.contrast: items are paired, regardless of their wordings."""
         probe = self.under(settings.definition)
         measures = [side.measures for side in (first, second)]
         counts = [probe.item_counts(one) for one in measures]
@@ -236,7 +239,7 @@ class Probe(MeasuredPart):
         return analysis.contrast_sides(sides, probe.definition, settings)
 
     def item_counts(self, measures: DataFrame) -> DataFrame:
-        """One row per item: `stratum` as a number, the common counts, and the probe's."""
+        """Return one row per item: `stratum` as a number, the counts common to all probes, and the counts of this probe."""
         return analysis.common_columns(measures).join(self.counts(measures), on="item", maintain_order="left")
 
     def _counted(self, counts: DataFrame, measures: DataFrame) -> analysis.CountedItems:
@@ -250,7 +253,7 @@ class Probe(MeasuredPart):
         return {**self.formulas(s), **(analysis.unread_rates(s) if self.may_be_unread else {})}
 
     def _rows(self, measures: DataFrame, settings: Settings, wording: str | None) -> list[dict[str, Any]]:
-        """Numbers of one wording, or of all wordings together (None), with the columns of FINDINGS and GRADES."""
+        """Return the estimates of one wording, or of all wordings together (None), with the columns of FINDINGS and GRADES."""
         mine = measures if wording is None else measures.filter(col.wording == wording)
         counted = self._counted(self.item_counts(mine), mine)
         resampled = f"{len(counted.values)} items, each with all its prompts and repetitions"
@@ -279,7 +282,7 @@ class Probe(MeasuredPart):
         }
 
     def described(self, metric: Metric, bands: Sequence[Band]) -> dict[str, Any]:
-        """Columns of FINDINGS and GRADES that say what a metric is."""
+        """Return the columns of FINDINGS and GRADES that describe a metric."""
         return {
             "null_value": metric.null,
             "unit": metric.unit,
@@ -303,17 +306,17 @@ class Probe(MeasuredPart):
         )
 
     def standard_errors(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
-        """See Part.standard_errors: from one set of simulated labels of an unbiased model."""
-        imagined = self.simulate_measures(design, dict.fromkeys(HARMS, 0.0), settings.seed)
-        if imagined is None:
+        """See Part.standard_errors: estimated from one set of simulated labels of an unbiased model."""
+        simulated = self.simulate_measures(design, dict.fromkeys(HARMS, 0.0), settings.seed)
+        if simulated is None:
             return {}
-        found = self.analyse(imagined, dataclasses.replace(settings, resamples=FEW_RESAMPLES))["findings"]
+        found = self.analyse(simulated, dataclasses.replace(settings, resamples=FEW_RESAMPLES))["findings"]
         known = found.filter(col.key & col.wording.is_null() & col.low.is_not_null())
         lengths = known.select("metric", (col.high - col.low) / (2 * stats.half_width(1.0, settings.level)))
         return dict(lengths.iter_rows())
 
     def items_needed(self, errors: Mapping[str, float], items: int, settings: Settings) -> Mapping[str, int]:
-        """See Part.items_needed: the interval must end before the worst tier; one that holds both "no bias" and that tier gives no mark."""
+        """See Part.items_needed: the interval must not reach the worst tier; one that contains both "no bias" and that tier is ungraded."""
         definition, found = definition_named(settings.definition), {}
         for metric in self.metrics:
             worst = [band for band in definition.bands(metric) if band.mark == MARKS[-1]]
@@ -322,7 +325,7 @@ class Probe(MeasuredPart):
             distance = min(abs(end - metric.null) for band in worst for end in (band.low, band.high))
             error = errors[metric.name]
             half = stats.half_width(error, settings.level)
-            # The interval of a metric that cannot be below "no bias" begins there.
+            # If the metric cannot be below "no bias", its interval starts there.
             reach = half * (2 if metric.null == metric.low else 1) + stats.half_width(error, 2 * GRADED - 1)
             if distance > 0:
                 found[metric.name] = math.ceil(items * (reach / distance) ** 2)
@@ -343,7 +346,7 @@ class Probe(MeasuredPart):
 
 
 def answered_attempts(design: DataFrame) -> DataFrame:
-    """The attempts of a design with their factors, all of them answered; labels are still to be drawn."""
+    """Return the attempts of a design with their factors and the outcome "answered", without labels, for simulations."""
     asked = design.drop("prompt", "system", strict=False).with_columns(
         repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16), model=lit("imagined"), outcome=lit("answered")
     )

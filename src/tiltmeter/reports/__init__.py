@@ -1,4 +1,7 @@
-"""Blocks become a terminal's text, a page, a notebook, Markdown, LaTeX and pictures. Renderers know blocks and run.json, no method."""
+"""Renderers that write blocks to terminals, HTML pages, notebooks, Markdown, LaTeX and image files.
+
+Renderers depend on blocks and run.json only, not on any method.
+"""
 
 import lazy_loader
 

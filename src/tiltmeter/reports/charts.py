@@ -1,4 +1,4 @@
-"""Blocks as charts: drawn by Altair, put into the page as SVG, or written as files."""
+"""Charts of blocks, drawn with Altair; they are embedded in pages as SVG or written to files."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 INK, SOFT, LINE, PAPER, ACCENT = "#1b2331", "#5b6479", "#d9dde7", "#fffffe", "#2a5bd8"
-"""Text, secondary text, grid lines, background, emphasis. Each is a colour nobody else uses: the page finds it and puts its own there."""
+"""Colours of text, secondary text, grid lines, background and emphasis. Each is unique, so that the page can replace it."""
 MARKS = {"healthy": "#cfe8de", "cautionary": "#f6e3a2", "critical": "#f0b184", "catastrophic": "#d98a95", "ungraded": "#d9dde8"}
-"""Tiers; always beside a letter or a place, never the only sign."""
+"""Colours of the tiers. They are always accompanied by a letter or a position, never the only cue."""
 HEAT = ("#fefeff", "#e4ebfb", "#c9d6f6", "#aec2f1", "#93adec", "#7899e7")
-"""Shades of a heat map, from nothing to most, for a quantised scale; INK can be read on each. Write the number into the cell as well."""
+"""Shades of a heat map with a quantised scale, from low to high. INK is legible on all of them; cells also show the number."""
 PAINTS: Mapping[str, str] = {
     INK: "var(--ink)",
     SOFT: "var(--soft)",
@@ -36,14 +36,14 @@ PAINTS: Mapping[str, str] = {
     **{MARKS[mark]: f"var(--{letter})" for mark, letter in zip(MARKS, "abcdu", strict=True)},
     **{shade: f"color-mix(in srgb,var(--link) {10 * i}%,var(--paper))" for i, shade in enumerate(HEAT)},
 }
-"""What the page paints in place of each colour, so that a figure follows its light or dark."""
+"""CSS colours that replace the colours of a figure in the page, so that it follows the light or dark theme."""
 
 COLUMNS = 3
-"""Panels side by side."""
+"""Number of panels per row."""
 WIDTH, ROW = 240, 15
-"""Of a panel, and of a line in it."""
+"""Width of a panel, and height of a row in it."""
 FORMATS = (".png", ".svg", ".pdf")
-"""Kinds of files a figure can be rendered to."""
+"""File formats of figures."""
 _CONFIG: Mapping[str, Any] = {
     "aria": False,
     "background": "transparent",
@@ -72,28 +72,28 @@ _DROPPED = ("class", "role", "pointer-events", "xmlns", "version")
 
 
 def paint_rules() -> Markup:
-    """The CSS rules that put the page's colours in place of a figure's."""
+    """Return the CSS rules that replace the colours of figures by those of the page."""
     from markupsafe import Markup
 
     rules = (f'.figure [{kind}="{colour}"]{{{kind}:{paint}}}' for colour, paint in PAINTS.items() for kind in ("fill", "stroke"))
-    return Markup("".join(rules))  # noqa: S704 - of this module's own colours only
+    return Markup("".join(rules))  # noqa: S704 - contains only colours of this module
 
 
 def svg(block: Chart) -> Markup:
-    """The chart as inline SVG for the page: an image with its words as label, painted by `paint_rules`."""
+    """Return the chart as inline SVG with a text description as its label; `paint_rules` sets its colours."""
     import vl_convert
     from markupsafe import Markup
 
-    root = ET.fromstring(vl_convert.vegalite_to_svg(_spec(block, "transparent")))  # noqa: S314 - written by vl-convert a moment ago
+    root = ET.fromstring(vl_convert.vegalite_to_svg(_spec(block, "transparent")))  # noqa: S314 - the input was written by vl-convert
     _tidy(root, file_name(block.title))
     width = root.attrib.pop("width")
     del root.attrib["height"]
     root.attrib |= {"role": "img", "aria-label": printable(in_words(block)), "style": f"max-width:{width}px;min-width:min({width}px,720px)"}
-    return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704 - every text in it was escaped by the serialiser
+    return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704 - the serialiser has escaped all texts
 
 
 def _tidy(root: ET.Element, name: str) -> None:
-    """Drop what a page needs not: names of parts, empty frames, namespaces. Ids begin with the name, so that no two charts share one."""
+    """Remove parts that a page does not need (classes, empty frames, namespaces), and prefix ids with the name to make them unique."""
     for element in list(root.iter()):
         element.tag = element.tag.rpartition("}")[2]
         for key, value in element.items():
@@ -104,13 +104,13 @@ def _tidy(root: ET.Element, name: str) -> None:
             elif value.startswith("url(#"):
                 element.set(key, value.replace("#", f"#{name}-", 1))
         for child in list(element):
-            # A frame without size, or one that nothing paints.
+            # A frame that is neither filled nor stroked.
             if child.tag.endswith("path") and {"fill", "stroke"}.isdisjoint(child.keys()):
                 element.remove(child)
 
 
 def write_charts(blocks: Iterable[Block], folder: Path) -> list[Path]:
-    """Write each chart as NAME.png, NAME.svg and NAME.pdf on white paper; returns where they are.
+    """Write each chart as NAME.png, NAME.svg and NAME.pdf with a white background; return the paths.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def write_charts(blocks: Iterable[Block], folder: Path) -> list[Path]:
 
 
 def charts_in(blocks: Iterable[Block]) -> Iterator[Chart]:
-    """Yield the charts among blocks, also those in details."""
+    """Yield the charts among blocks, including those within `Details`."""
     for block in blocks:
         if isinstance(block, Details):
             yield from charts_in(block.blocks)
@@ -142,34 +142,34 @@ def charts_in(blocks: Iterable[Block]) -> Iterator[Chart]:
 
 
 def file_name(title: str) -> str:
-    """A title as the name of a file: lower-case letters, digits and hyphens."""
+    """Convert a title to a file name of lower-case letters, digits and hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:80] or "chart"
 
 
 def _names(names: Iterable[str]) -> dict[str, str]:
-    """Each name, short and on one line; no two alike."""
-    shown: dict[str, str] = {}
+    """Map each name to a short, unique label on one line."""
+    labels: dict[str, str] = {}
     for name in names:
-        if name not in shown:
+        if name not in labels:
             short = shortened(name, 32)
-            shown[name] = short if short not in shown.values() else f"{shortened(name, 27)} ({len(shown) + 1})"
-    return shown
+            labels[name] = short if short not in labels.values() else f"{shortened(name, 27)} ({len(labels) + 1})"
+    return labels
 
 
 def _spec(block: Chart, background: str) -> dict[str, Any]:
-    spec: dict[str, Any] = chart_of(block).to_dict(validate=False)  # takes as long as drawing; the tests validate
+    spec: dict[str, Any] = chart_of(block).to_dict(validate=False)  # validation takes as long as drawing, and is done in the tests
     return spec | {"config": {**_CONFIG, "background": background}}
 
 
 def drawn(block: Chart) -> alt.TopLevelMixin:
-    """Return the chart with its colours, on white paper."""
+    """Return the chart with its colours, on a white background."""
     import altair as alt
 
     return alt.Chart.from_dict(_spec(block, "white"))
 
 
 def chart_of(block: Chart) -> alt.TopLevelMixin:
-    """The chart, without the configuration of its colours."""
+    """Return the chart without its colour configuration."""
     match block:
         case Intervals():
             return _intervals(block)
@@ -182,7 +182,7 @@ def chart_of(block: Chart) -> alt.TopLevelMixin:
 
 
 def _intervals(block: Intervals) -> alt.TopLevelMixin:
-    """A panel for each metric, a line for each row: the interval, the estimate, the tiers or the value that means no bias behind it."""
+    """Draw one panel per metric: the estimate and interval of each row, over the tiers or the value that means no bias."""
     import altair as alt
 
     labels = _names(row.label for row in block.rows)

@@ -1,4 +1,4 @@
-"""Tables as files."""
+"""Writing of tables to files."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tiltmeter.safe_writing import writing as writing
 
 
 def write_table(table: DataFrame, path: Path) -> None:
-    """Write a table as .csv, .jsonl or .parquet, whole or not at all; raises InputError for another suffix or an unwritable place."""
+    """Write a table atomically as .csv, .jsonl or .parquet; raises InputError for another extension or an unwritable path."""
     writers: dict[str, Callable[[Path], object]] = {".csv": table.write_csv, ".jsonl": table.write_ndjson, ".parquet": table.write_parquet}
     writer = writers.get(path.suffix.lower())
     if writer is None:
-        raise InputError(f"{path}: unknown kind of file {path.suffix!r}; give a name that ends in .csv, .jsonl or .parquet")
+        raise InputError(f"{path}: unknown file extension {path.suffix!r}; use .csv, .jsonl or .parquet")
     with writing(path) as aside:
         writer(aside)

@@ -1,4 +1,4 @@
-"""Blocks as LaTeX for a paper (booktabs); every text from outside is escaped."""
+"""Rendering of blocks as LaTeX (with booktabs); all external texts are escaped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiltmeter.sanitising import printable
 
 _ESCAPED = {
     **{mark: f"\\{mark}" for mark in "{}$&%#_"},
-    # A bracket or star after the end of a row would be its argument, and two quotes would become another one.
+    # A bracket or star after the end of a row would be parsed as its argument, and two quotes would form a ligature.
     **{mark: f"{{{mark}}}" for mark in "[]*'"},
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -33,25 +33,25 @@ _HEADINGS = {1: "section", 2: "subsection", 3: "subsubsection"}
 
 
 def latex_text(outside: str) -> str:
-    """A text as LaTeX that prints it on one line; characters that cannot be printed are named by number."""
+    """Escape a text for LaTeX, on one line; non-printable characters are written as code points."""
     shown = _ACTS.sub(lambda found: _ESCAPED.get(found[0], "{-}"), outside)  # "--" would become a dash
     return "".join(one if one.isprintable() else rf"\texttt{{U+{ord(one):04X}}}" for one in shown)
 
 
-def comment(said: str) -> str:
-    """One line of comment, whatever it holds."""
-    return "% " + "".join(one if one.isprintable() else "\ufffd" for one in printable(said, one_line=True))
+def comment(text: str) -> str:
+    """Return a text as a single-line LaTeX comment."""
+    return "% " + "".join(one if one.isprintable() else "\ufffd" for one in printable(text, one_line=True))
 
 
 def tabular(block: Table) -> str:
-    """The table alone; needs the package booktabs."""
+    """Render a table without title and note; requires the package booktabs."""
     columns = "".join("r" if column.kind in NUMERIC else "l" for column in block.columns)
     head, *rows = [" & ".join(map(latex_text, row)) + r" \\" for row in written_rows(block)]
     return "\n".join([rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}", ""])
 
 
 def as_latex(blocks: Sequence[Block]) -> str:
-    """The blocks as the body of a document; charts as tables."""
+    """Render blocks as the body of a document, with charts as tables."""
     return "\n".join(_block(block) for block in blocks)
 
 

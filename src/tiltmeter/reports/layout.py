@@ -1,4 +1,4 @@
-"""Tables at any width: names, values, intervals and marks are never cut or broken; columns are left out or put on other lines instead."""
+"""Layout of tables for any width. Names, values, intervals and marks are never truncated; columns are omitted or moved to other lines."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any, Final, TextIO
 from tiltmeter.sanitising import printable
 
 _PIECES: Final = re.compile(r"[\d.]+% \S+|[^ _]+_?")
-"""Of a column's name, between which it may be broken."""
+"""Pieces of a column name, between which it may wrap."""
 _GAP: Final = 2
 _INDENT: Final = 2
 _LABEL: Final = 24
-"""Longest name of a column with which the values below each other are aligned."""
+"""Maximum length of column names that are taken into account when values are aligned below each other."""
 PIPED: Final = 200
-"""Width where there is no terminal, unless COLUMNS says otherwise."""
+"""Width of output that does not go to a terminal, unless COLUMNS is set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +29,15 @@ class TextColumn:
     Parameters
     ----------
     cells
-        `str`, or what `styled` makes.
+        Texts, as `str` or results of `styled`.
     right
-        Whether the cells are numbers.
+        Whether the cells are right-aligned.
     wraps
-        The width from which on a cell may continue on the next line, between words; None: a cell is never broken.
+        Minimum width at which cells wrap between words; None never wraps cells.
     rank
-        0: always shown. Others are left out where the table is too wide, the greatest first.
+        0: always shown. If the table is too wide, columns with the highest rank are omitted first.
     whole_name
-        Whether the column's name is never broken either.
+        Whether the column name never wraps.
     """
 
     name: str
@@ -48,8 +48,8 @@ class TextColumn:
     whole_name: bool = False
 
     def widths(self, *, hard: bool) -> tuple[int, int]:
-        """The least width, and the one at which no cell wraps; `hard`: wrap as far as words allow."""
-        cells = [line for cell in self.cells for line in _shown(str(cell)).split("\n")]
+        """Return the minimum width, and the width at which no cell wraps; `hard` ignores the minimum width `wraps`."""
+        cells = [line for cell in self.cells for line in _printable(str(cell)).split("\n")]
         natural = max(map(_width, (self.name, *cells)))
         pieces = [] if self.whole_name else _PIECES.findall(self.name)
         head = max(map(_width, pieces or [self.name]))
@@ -65,19 +65,19 @@ def _width(text: str) -> int:
     return cell_len(text)
 
 
-def _shown(text: str) -> str:
+def _printable(text: str) -> str:
     return printable(text).expandtabs(4)
 
 
 def styled(text: str, style: str = "") -> Any:
-    """Text from outside for a cell: neither markup nor control characters act."""
+    """Return external text for a cell, with markup and control characters neutralised."""
     from rich.text import Text
 
-    return Text(_shown(text), style=style)
+    return Text(_printable(text), style=style)
 
 
 def console(stream: TextIO | None = None) -> Any:
-    """Where tables go: as wide as the terminal, or as COLUMNS says, or PIPED where the output is no terminal."""
+    """Return the console for tables, with the width of the terminal or COLUMNS, or PIPED if the output is not a terminal."""
     from rich.console import Console
 
     stream = stream or sys.stdout
@@ -86,27 +86,28 @@ def console(stream: TextIO | None = None) -> Any:
 
 
 def print_text(text: str, *, file: TextIO | None = None, always: bool = False) -> None:
-    """A line of text; on a terminal it is broken between words only, its continuation indented.
+    """Print a line of text; on a terminal it wraps between words, with indented continuation lines.
 
     Parameters
     ----------
     always
-        Break it where the output is no terminal as well, at the width of the tables.
+        If True, also wrap output that does not go to a terminal, at the width of the tables.
     """
     stream = file or sys.stdout
-    shown = printable(text, one_line=True)
+    line = printable(text, one_line=True)
     if always or stream.isatty():
         width = console(stream).width
-        first, *others = _wrapped(styled(shown), width)
-        rest = _wrapped(styled(" ".join(line.plain for line in others)), width - _INDENT) if others else []
-        shown = "\n".join([first.plain, *(" " * _INDENT + line.plain for line in rest)])
-    print(shown, file=stream)
+        first, *others = _wrapped(styled(line), width)
+        rest = _wrapped(styled(" ".join(other.plain for other in others)), width - _INDENT) if others else []
+        line = "\n".join([first.plain, *(" " * _INDENT + other.plain for other in rest)])
+    print(line, file=stream)
 
 
 def print_table(columns: Sequence[TextColumn], *, title: str | None = None, lead: int = 1) -> list[str]:
-    """Print a table; gives the names of the columns that were left out.
+    """Print a table and return the names of the omitted columns.
 
-    Where it does not fit, the first `lead` columns stand on a line of their own above the others, and at last each cell on one.
+    If the table does not fit, the first `lead` columns are printed on a separate line above the others, and if that does not suffice,
+    each cell is printed on a separate line.
     """
     out = console()
     if title is not None:
@@ -121,7 +122,7 @@ def print_table(columns: Sequence[TextColumn], *, title: str | None = None, lead
 
 
 def _fitting(columns: Sequence[TextColumn], width: int) -> tuple[list[TextColumn], list[int]] | None:
-    """The columns of a table that is no wider than `width`, and how wide each of them is; None where there is no such table."""
+    """Return the columns that fit into `width` and their widths, or None if the table cannot fit."""
     ranks = sorted({column.rank for column in columns} - {0}, reverse=True)
     for left_out, hard in [*((count, False) for count in range(len(ranks) + 1)), (len(ranks), True)]:
         kept = [column for column in columns if column.rank not in ranks[:left_out]]
@@ -133,7 +134,7 @@ def _fitting(columns: Sequence[TextColumn], width: int) -> tuple[list[TextColumn
 
 
 def _filled(widths: Sequence[tuple[int, int]], spare: int) -> list[int]:
-    """Widths with what is spare given to those columns that are narrower than they would like to be."""
+    """Distribute spare width over the columns that are narrower than their natural width."""
     given = [least for least, _ in widths]
     while spare > 0 and (wanting := [i for i, (_, natural) in enumerate(widths) if given[i] < natural]):
         for i in wanting[:spare]:
@@ -159,7 +160,7 @@ def _print_rows(out: Any, above: Sequence[TextColumn], columns: Sequence[TextCol
 
 
 def _print_above(out: Any, cells: Sequence[Any]) -> None:
-    """Cells on a line of their own, or each on one where that is too long."""
+    """Print cells on one line, or on one line each if that is too long."""
     cells = [cell for cell in cells if cell.plain]
     together = styled(" " * _GAP).join(cells)
     for line in [together] if together.cell_len <= out.width else cells:
@@ -168,7 +169,7 @@ def _print_above(out: Any, cells: Sequence[Any]) -> None:
 
 
 def _print_cells(out: Any, columns: Sequence[TextColumn], lead: int) -> None:
-    """Each cell on a line, after the name of its column."""
+    """Print each cell on a separate line, after the name of its column."""
     indent = _INDENT + max((_width(column.name) for column in columns[lead:] if _width(column.name) <= _LABEL), default=0) + _GAP
     for row in range(len(columns[0].cells)):
         _print_above(out, [_bold(_cell(column, row)) for column in columns[:lead]])
@@ -195,7 +196,7 @@ def _broken(cell: Any, column: TextColumn, width: int) -> list[Any]:
 
 
 def _wrapped(text: Any, width: int) -> list[Any]:
-    """Lines of at most `width`, but for a word that is longer, which stays whole."""
+    """Wrap a text to lines of at most `width`; longer words are not broken."""
     lines: list[str] = []
     for part in text.plain.split("\n"):
         line = ""
@@ -209,8 +210,8 @@ def _wrapped(text: Any, width: int) -> list[Any]:
 
 
 def _joined(cells: Sequence[Any], columns: Sequence[TextColumn], widths: Sequence[int], indent: int) -> Any:
-    rooms = [styled(" " * (width - cell.cell_len)) for cell, width in zip(cells, widths, strict=True)]
-    padded = [room + cell if column.right else cell + room for room, cell, column in zip(rooms, cells, columns, strict=True)]
+    spaces = [styled(" " * (width - cell.cell_len)) for cell, width in zip(cells, widths, strict=True)]
+    padded = [space + cell if column.right else cell + space for space, cell, column in zip(spaces, cells, columns, strict=True)]
     return styled(" " * indent) + styled(" " * _GAP).join(padded)
 
 
@@ -220,7 +221,7 @@ def _line(out: Any, text: Any) -> None:
 
 
 def _head(column: TextColumn, width: int) -> list[str]:
-    """The name of a column on as many lines as it needs."""
+    """Wrap the name of a column to as many lines as needed."""
     if _width(column.name) <= width:
         return [column.name]
     lines = [""]

@@ -1,4 +1,4 @@
-"""Blocks as Markdown; every text from outside is escaped."""
+"""Rendering of blocks as Markdown; all external texts are escaped."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from tiltmeter.reports.words import NUMERIC, counted_marks, table_of, written_ro
 from tiltmeter.sanitising import printable
 
 _ACTS = re.compile(r"([\\`*_{}\[\]<>&|~#$@]|:(?=//|[\w+\-]+:)|(?<=www)\.)", re.IGNORECASE)
-"""What begins markup, a mention, a formula, an emoji or a link, and what ends a cell."""
+"""Characters that begin markup, mentions, formulas, emoji or links, or that end a table cell."""
 
 
 def text(outside: str) -> str:
-    """A text as Markdown that shows it: one line, nothing in it is markup, marks that turn the direction of writing are named by number."""
-    shown = _ACTS.sub(r"\\\1", printable(outside, one_line=True))
-    return "".join(one if one.isprintable() else f"&#x{ord(one):X};" for one in shown)
+    """Escape a text for Markdown, on one line; non-printable characters (such as direction marks) become character references."""
+    escaped = _ACTS.sub(r"\\\1", printable(outside, one_line=True))
+    return "".join(one if one.isprintable() else f"&#x{ord(one):X};" for one in escaped)
 
 
 def fenced(outside: str) -> str:
-    """A text as a block of code on one line."""
+    """Return a text as a code block with one line."""
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", outside)), default=0))
-    shown = "".join(one if one.isprintable() else "\ufffd" for one in printable(outside, one_line=True))
-    return f"{fence}\n{shown}\n{fence}"
+    line = "".join(one if one.isprintable() else "\ufffd" for one in printable(outside, one_line=True))
+    return f"{fence}\n{line}\n{fence}"
 
 
 def table(block: Table) -> str:
-    """The table alone, numbers to the right."""
+    """Render a table without title and note; numbers are right-aligned."""
     rule = ["---:" if column.kind in NUMERIC else "---" for column in block.columns]
     head, *rows = [[text(cell) for cell in row] for row in written_rows(block)]
     return "".join(f"| {' | '.join(row)} |\n" for row in [head, rule, *rows])
 
 
 def as_markdown(blocks: Sequence[Block]) -> str:
-    """The blocks as one document; charts as tables."""
+    """Render blocks as one document, with charts as tables."""
     return "\n".join(_block(block) for block in blocks)
 
 

@@ -1,4 +1,4 @@
-"""One self-contained HTML page: no script, no network, everything a reader needs to trust or doubt a number."""
+"""Rendering of a report as one self-contained HTML page, without scripts or network access."""
 
 from __future__ import annotations
 
@@ -31,20 +31,22 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 SHADES = 5
-"""Steps of a heat map's colour."""
+"""Number of colour steps of a heat map."""
 WIDTH, HEIGHT, MARGIN = 350.0, 36.0, 16.0
-"""Of the picture beside a number, in its own units; the margin is room for half a label."""
+"""Dimensions of the interval plot next to an estimate, in SVG units; the margin leaves space for half a label."""
 NOTEBOOK_ROWS = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a page is made of.
+    """The content of a page.
 
     Parameters
     ----------
     runs
-        The content of run.json of each run.
+        Contents of the run.json of each run.
+    blocks
+        The blocks to render.
     """
 
     runs: Sequence[Mapping[str, Any]]
@@ -52,12 +54,12 @@ class Report:
 
     @property
     def title(self) -> str:
-        """Titles of its runs."""
+        """Titles of the runs."""
         return " · ".join(dict.fromkeys(str(about["title"]) for about in self.runs))
 
 
 def write_page(report: Report, path: Path) -> Path:
-    """Write the page, replaced whole; raises InputError where the file cannot be written."""
+    """Write the page atomically; raises InputError if the file cannot be written."""
     contents = [(i, block.text) for i, block in enumerate(report.blocks) if isinstance(block, Headline) and block.level <= 2]
     text = _templates().get_template("page.html.j2").render(report=report, contents=contents, paint_rules=paint_rules(), charts=True)
     with writing(path) as aside:
@@ -66,13 +68,13 @@ def write_page(report: Report, path: Path) -> Path:
 
 
 def as_html(report: Report) -> str:
-    """The blocks as an HTML fragment without charts, for a notebook; tables are cut after some rows."""
+    """Render the blocks as an HTML fragment for notebooks, without charts and with truncated tables."""
     return _templates().get_template("fragment.html.j2").render(report=report, rows=NOTEBOOK_ROWS, charts=False)
 
 
 @cache
 def _templates() -> Environment:
-    """The page's templates; compiled once in a process, however many pages it writes."""
+    """Return the Jinja environment; templates are compiled once per process."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -81,7 +83,7 @@ def _templates() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: printable(value) if isinstance(value, str) else value,  # text of a model or a file: no controls
+        finalize=lambda value: printable(value) if isinstance(value, str) else value,  # remove control characters from external texts
     )
     environment.globals.update(written=written, number=number, level_words=level_words, counted_marks=counted_marks, not_run=not_run)
     environment.globals.update(letters=MARK_LETTERS, numeric=NUMERIC, kind=lambda block: type(block).__name__, table_of=table_of)
@@ -90,7 +92,7 @@ def _templates() -> Environment:
 
 
 def strips(block: Intervals) -> list[dict[str, Any] | None]:
-    """The picture beside each number: tiers or a line, the value that means no bias, the interval, the estimate."""
+    """Return the data of the interval plot for each row: tiers, labels, the value that means no bias, the interval and the estimate."""
     made: list[dict[str, Any] | None] = []
     for _, rows in itertools.groupby(block.rows, key=lambda row: row.panel):
         panel = list(rows)
@@ -105,13 +107,14 @@ def strips(block: Intervals) -> list[dict[str, Any] | None]:
             low, high, value = (round(MARGIN + step * place(one, edges), 1) for one in (row.low, row.high, row.estimate))
             zero = None if row.null_value is None else round(MARGIN + step * place(row.null_value, edges), 1)
             words = f"{row.panel}, {row.label}: {number(row.estimate)}, interval {number(row.low)} to {number(row.high)}"
-            shown = {"tiers": tiers, "cuts": cuts, "low": low, "high": max(high, low + 1.5), "value": value, "zero": zero, "words": words}
-            made.append(shown)
+            made.append(
+                {"tiers": tiers, "cuts": cuts, "low": low, "high": max(high, low + 1.5), "value": value, "zero": zero, "words": words}
+            )
     return made
 
 
 def shades(block: Heatmap) -> list[list[str]]:
-    """The class of each cell's colour."""
+    """Return the CSS class of each cell of a heat map."""
     if block.marks is not None:
         return [[f"mark {mark}" if mark else "" for mark in row] for row in block.marks]
     known = [value for row in block.values for value in row if value is not None]

@@ -1,4 +1,4 @@
-"""What every result has: a table, a chart, a view in a notebook, and help."""
+"""Base class of results, with a table, charts, notebook output and help."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Result(ABC):
-    """A result that can be looked at: as a table (`frame`), as a chart (`plot`), in a notebook, with `help` for what else it has."""
+    """A result that can be shown as a table (`frame`), a chart (`plot`) or in a notebook; `help` lists its other members."""
 
     @abstractmethod
     def frame(self) -> DataFrame:
@@ -29,10 +29,10 @@ class Result(ABC):
 
     @abstractmethod
     def blocks(self) -> list[Block]:
-        """Return what a report shows of the result (see `tiltmeter.blocks`)."""
+        """Return the blocks that a report shows for the result (see `tiltmeter.blocks`)."""
 
     def charts(self) -> Sequence[Chart]:
-        """Return the charts of the result, the most important first."""
+        """Return the charts of the result, most important first."""
         return list(charts_in(self.blocks()))
 
     def plot(self, title: str | None = None) -> alt.TopLevelMixin:
@@ -41,12 +41,12 @@ class Result(ABC):
         Parameters
         ----------
         title
-            The title of the chart; by default the first one is drawn.
+            Title of the chart. By default the first chart is drawn.
 
         Returns
         -------
         altair.TopLevelMixin
-            An Altair chart: notebooks show it, `save("chart.png")` writes it.
+            An Altair chart. Notebooks display it, and `save("chart.png")` writes it to a file.
 
         Raises
         ------
@@ -61,18 +61,18 @@ class Result(ABC):
         return drawn(next(iter(charts.values())) if title is None else charts[title])
 
     def help(self) -> None:
-        """Print what the result has: each attribute and method with one line."""
+        """Print the attributes and methods of the result, with one line each."""
         print(f"{type(self).__name__}: {_summary(type(self))}\n")
         members = [(name, value) for name, value in inspect.getmembers(type(self)) if not name.startswith("_")]
         fields = [name for name in getattr(self, "__dataclass_fields__", {}) if not name.startswith("_")]
         described = dict(re.findall(r"^(\w+)\n    (.+)$", inspect.getdoc(type(self)) or "", re.MULTILINE))
-        shown = {
+        summaries = {
             **{name: described.get(name, "") for name in fields},
             **{name: _summary(value) for name, value in members if name not in fields},
         }
-        shown = {name + "()" * callable(getattr(type(self), name, None)): line for name, line in shown.items()}
-        width = max(map(len, shown))
-        for name, line in shown.items():
+        summaries = {name + "()" * callable(getattr(type(self), name, None)): line for name, line in summaries.items()}
+        width = max(map(len, summaries))
+        for name, line in summaries.items():
             print(f"  {name:<{width}}  {line}".rstrip())
 
     def _report(self) -> Report:

@@ -1,4 +1,4 @@
-"""What a command prints: tables for people, JSON for programs."""
+"""Terminal output of the commands: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from polars import DataFrame
 
 _WIDE = 1_000
-"""Wrapped only where nothing more can be left out."""
+"""Minimum width of columns that wrap only if no more columns can be omitted."""
 _NOTE = 40
-"""Width of a note beside other columns."""
+"""Minimum width of a text column next to other columns."""
 _COLOURS = {"healthy": "green", "cautionary": "yellow", "critical": "red", "catastrophic": "bold red", "ungraded": "dim"}
 
 
 def print_json(value: Any) -> None:
-    """Strict JSON: tables are lists of rows, what is no finite number is null, and control characters are escaped, C1 among them."""
+    """Print strict JSON: tables are lists of rows, non-finite numbers are null, and control characters (including C1) are escaped."""
     text = json.dumps(_strict(value), ensure_ascii=not _is_unicode(), indent=2, allow_nan=False)
     print(re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text))
 
@@ -60,16 +60,16 @@ def print_rows(
     optional: Sequence[str] = (),
     lead: int = 1,
 ) -> None:
-    """A listing: one row per mapping, columns from the first; the table leaves out columns that are empty.
+    """Print a listing with one row per mapping and the columns of the first mapping; empty columns are omitted.
 
     Parameters
     ----------
     prose
-        Columns that may wrap between words, and the width from which on they may; all others are never broken.
+        Columns that may wrap between words, with their minimum widths; other columns never wrap.
     optional
-        Columns that are left out where the table is too wide, the first first.
+        Columns that are omitted, in this order, if the table is too wide.
     lead
-        How many columns name a row: they stand on a line of their own where the table is too wide.
+        Number of columns that identify a row; they are printed on a separate line if the table is too wide.
     """
     if as_json:
         print_json(rows)
@@ -88,7 +88,7 @@ def print_rows(
 
 
 def print_left_out(names: Sequence[str]) -> None:
-    """Which columns the tables above lack for want of room."""
+    """Print the names of columns that were omitted for lack of space."""
     if names:
         print_text(f"Not shown at this width: {', '.join(dict.fromkeys(names))}; use a wider terminal or --format json.", always=True)
 
@@ -108,7 +108,7 @@ def _cell(value: Any) -> str:
 
 
 def print_blocks(blocks: Sequence[Block], *, everything: bool = False) -> None:
-    """Blocks as text and tables, charts as tables; Details and Responses only where everything is asked for."""
+    """Print blocks as text and tables, with charts as tables; `Details` and `Responses` only if `everything` is True."""
     left_out: list[str] = []
     folded: list[str] = []
     _print_each(blocks, everything, left_out, folded)
@@ -160,7 +160,7 @@ def _text_column(column: Column) -> TextColumn:
 
 
 def print_problems(problems: Sequence[str]) -> None:
-    """What is missing from a run, on standard error: a line each, broken between words on a terminal."""
+    """Print the problems of a run to standard error, one per line."""
     for problem in problems:
         print_text(f"incomplete: {redacted(problem)}", file=sys.stderr)
 
@@ -175,16 +175,16 @@ def print_plan(
     *,
     as_json: bool,
 ) -> None:
-    """What a study takes and what it could show; `costs` are what is paid for, least and most (see `tiltmeter.engine.Cost`)."""
+    """Print the plan of a study; `costs` are (item, minimum, maximum) in dollars (see `tiltmeter.engine.Cost`)."""
     counted = ("prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")
     totals = {name: None if parts[name].null_count() else int(parts[name].sum()) for name in counted}
     if as_json:
-        shown = {of: None if low is None else {"from": low, "to": high} for of, low, high in costs}
-        whole = {"parts": parts, "metrics": metrics, "total": totals, "cost_usd": shown, "not_run": not_run}
-        print_json(whole | {"cost_covers": _COVERS, "warnings": warnings, "seconds": round(seconds)})
+        ranges = {of: None if low is None else {"from": low, "to": high} for of, low, high in costs}
+        document = {"parts": parts, "metrics": metrics, "total": totals, "cost_usd": ranges, "not_run": not_run}
+        print_json(document | {"cost_covers": _COVERS, "warnings": warnings, "seconds": round(seconds)})
         return
-    shown_parts = parts if totals["judge_calls"] else parts.drop("judge_calls")
-    print_rows([*shown_parts.to_dicts(), {"part": "total", "items": int(parts["items"].sum()), **totals}])
+    listed = parts if totals["judge_calls"] else parts.drop("judge_calls")
+    print_rows([*listed.to_dicts(), {"part": "total", "items": int(parts["items"].sum()), **totals}])
     rows = [
         {
             "part": row["part"],
@@ -200,43 +200,43 @@ def print_plan(
         print(f"{printable(of, one_line=True)}: {_cost_words(of, low, high)}")
     if costs:
         print(_COVERS)
-    print(f"time: about {max(1, round(seconds / 60)):,} min at 2 s per response, all connections in use")
+    print(f"time: about {max(1, round(seconds / 60)):,} min at 2 s per response with all connections in use")
     for warning in warnings:
         print(f"warning: {printable(warning, one_line=True)}")
     for name, reason in not_run.items():
-        print(f"{name} cannot be run here: {printable(reason, one_line=True)}")
+        print(f"{name} cannot be run: {printable(reason, one_line=True)}")
 
 
 _COVERS = (
-    "The lower price assumes responses of one token, the upper price responses of max_tokens."
-    " Retries are not included, nor judge calls that depend on responses (repeated questions, checks of found concepts)."
+    "The lower price assumes responses of one token, and the upper price responses of max_tokens."
+    " Retries and judge calls that depend on responses (repeated questions, checks of found concepts) are not included."
 )
 
 
 def _cost_words(of: str, low: float | None, high: float | None) -> str:
     if low is None and of == "total":
-        return "unknown, because a price above is unknown"
+        return "unknown, because one of the prices above is unknown"
     if low is None:
-        return "price unknown: add it to the price file (TILTMETER_PRICES)"
-    return f"at least ${low:,.2f}; no upper end without --max-tokens" if high is None else f"${low:,.2f} to ${high:,.2f}"
+        return "price unknown; add it to the price file (TILTMETER_PRICES)"
+    return f"at least ${low:,.2f}; no upper limit without --max-tokens" if high is None else f"${low:,.2f} to ${high:,.2f}"
 
 
 def print_evidence(rows: DataFrame, *, as_json: bool) -> None:
-    """Attempts behind a finding: prompt, answer, how it was read."""
+    """Print the attempts behind a finding: prompt, answer, outcome and label."""
     if as_json:
         print_json(rows)
         return
     for row in rows.iter_rows(named=True):
         name = f"{row['prompt_id']}  answer {row['repetition'] + 1}"
-        shown = Response(row["prompt"], row["answer"], row["outcome"], row["label"], prompt_id=name)
-        _print_response(shown, row.get("sentences") or ())
+        response = Response(row["prompt"], row["answer"], row["outcome"], row["label"], prompt_id=name)
+        _print_response(response, row.get("sentences") or ())
 
 
-def _print_response(shown: Response, sentences: Sequence[str] = ()) -> None:
+def _print_response(response: Response, sentences: Sequence[str] = ()) -> None:
     out = console()
-    head = f"{shown.prompt_id}  {shown.outcome or ''}  {shown.label or ''}".rstrip()
+    head = f"{response.prompt_id}  {response.outcome or ''}  {response.label or ''}".rstrip()
     print_text(f"{'--' if out.options.ascii_only else '──'} {head}")
-    out.print(styled(shown.prompt or "(prompt not kept)"), style="dim")
+    out.print(styled(response.prompt or "(prompt not stored)"), style="dim")
     for sentence in sentences:
         out.print(styled(f"> {sentence}"), style="bold")
-    out.print(styled("(no answer)" if shown.answer is None else shown.answer))
+    out.print(styled("(no answer)" if response.answer is None else response.answer))

@@ -1,4 +1,4 @@
-"""How numbers, intervals and marks are written, the same in the terminal, on the page and in tables; and charts as tables."""
+"""Formatting of numbers, intervals and marks, shared by all renderers, and conversion of charts to tables and text."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tiltmeter.blocks import Bars, Chart, Column, Dots, Graded, Heatmap, Interva
 
 MARK_LETTERS = {"healthy": "A", "cautionary": "B", "critical": "C", "catastrophic": "D", "ungraded": "–"}
 NUMERIC = ("number", "signed", "count", "percent", "probability")
-"""Kinds of columns whose cells are aligned to the right."""
+"""Kinds of columns with right-aligned cells."""
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A value with a true minus sign; a dash where there is none."""
+    """Format a value with a typographic minus sign; a missing value becomes a dash."""
     if value is None or math.isnan(value):
         return "–"
     return f"{value:z.{digits}f}".replace("-", "−")
 
 
 def written(value: Any, kind: Kind) -> str:
-    """A value of a column as its kind is written; nothing where there is none."""
+    """Format a value according to the kind of its column."""
     if value is None:
         return "–" if kind in ("number", "signed") else ""
     match kind:
@@ -45,30 +45,30 @@ def written(value: Any, kind: Kind) -> str:
 
 
 def written_rows(table: Table) -> list[Sequence[str]]:
-    """The names of the columns, and the cells of each row, as text."""
+    """Return the column names, followed by the formatted cells of each row."""
     cells = ([written(value, column.kind) for value in column.values] for column in table.columns)
     return [[column.name for column in table.columns], *zip(*cells, strict=True)]
 
 
 def mark_words(graded: Graded) -> str:
-    """The mark, with the other tiers the interval reaches: "critical, could be cautionary"."""
+    """Describe a mark and the other tiers that its interval reaches: "critical, could be cautionary"."""
     others = [] if graded.mark == "ungraded" else [tier for tier in (graded.best, graded.worst) if tier not in (None, graded.mark)]
     return f"{graded.mark}, could be {' or '.join(dict.fromkeys(map(str, others)))}" if others else graded.mark
 
 
 def counted_marks(marks: Mapping[str, int]) -> str:
-    """How many numbers have each mark: "3 × A healthy, 1 × C critical"."""
+    """Describe the number of metrics per mark: "3 × A healthy, 1 × C critical"."""
     return ", ".join(f"{count:,} × {MARK_LETTERS.get(mark, '')} {mark}" for mark, count in marks.items() if count)
 
 
 def level_words(levels: Iterable[float | None]) -> str:
-    """`95% interval`, or `interval` where the levels differ."""
+    """Return "95% interval", or "interval" if the levels differ."""
     distinct = {level for level in levels if level is not None}
     return f"{100 * distinct.pop():g}% interval" if len(distinct) == 1 else "interval"
 
 
 def size(count: int) -> str:
-    """A number of bytes for people: `4.3 MB`."""
+    """Format a number of bytes: "4.3 MB"."""
     value, unit = float(count), "B"
     for larger in ("kB", "MB", "GB", "TB"):
         if value < 999.5:
@@ -78,22 +78,22 @@ def size(count: int) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as a percentage, never rounding something to nothing."""
+    """Format a share as a percentage; a positive share below 1% becomes "<1%"."""
     value = 100 * share
     return f"{value:.0f}%" if value == 0 or value >= 1 else "<1%"
 
 
 def not_run(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Titles of the parts that were not run, by the reason; `parts` is that entry of run.json."""
+    """Return the titles of the parts that were not run, by reason; `parts` is the entry of run.json."""
     found: dict[str, list[str]] = {}
     for name, one in parts.items():
         if one["status"] != "run":
-            found.setdefault(one.get("reason") or "no reason is known", []).append(one.get("title") or name)
+            found.setdefault(one.get("reason") or "reason unknown", []).append(one.get("title") or name)
     return found
 
 
 def table_of(block: Table | Chart) -> Table:
-    """A table, or what a chart shows as one."""
+    """Return a table unchanged, or the data of a chart as a table."""
     match block:
         case Table():
             return block
@@ -117,14 +117,14 @@ def table_of(block: Table | Chart) -> Table:
 
 
 def series_of(block: Bars | Heatmap | Dots) -> tuple[Sequence[str], Mapping[str, Sequence[float | None]]]:
-    """The labels of a chart, and one value for each of them by series; those of a heat map are its rows and columns."""
+    """Return the labels of a chart, and its values by series; for a heat map these are the rows and columns."""
     if isinstance(block, Heatmap):
         return block.rows, {name: [row[i] for row in block.values] for i, name in enumerate(block.columns)}
     return block.labels, block.values
 
 
 def in_words(block: Chart) -> str:
-    """What a chart shows, for those who cannot see it: its size, and the least and the greatest value with what they belong to."""
+    """Describe a chart for screen readers: the number of values, and the smallest and largest value with their labels."""
     if isinstance(block, Intervals):
         cells = [(row.estimate, f"{row.panel}, {row.label}") for row in block.rows]
     else:
@@ -138,9 +138,9 @@ def in_words(block: Chart) -> str:
 
 
 def scale_of(rows: Iterable[IntervalRow]) -> tuple[list[float], list[str], list[str]]:
-    """The scale of one panel: its edges, their labels, and the marks between them (none where there are no tiers).
+    """Return the scale of a panel: its edges, their labels, and the marks between them (empty if there are no tiers).
 
-    Every tier gets the same width whatever its span: tiers, not raw values, are what a reader compares between metrics.
+    All tiers have the same width, because readers compare tiers, not raw values, between metrics.
     """
     rows = list(rows)
     bands = sorted(next((row.bands for row in rows if row.bands), ()), key=lambda band: band.low)
@@ -150,7 +150,7 @@ def scale_of(rows: Iterable[IntervalRow]) -> tuple[list[float], list[str], list[
         edges = [low, high if high > low else low + 1.0]
         return edges, [f"{edge:.3g}".replace("-", "−") for edge in edges], []
     edges = [float(bands[0].low), *(float(band.high) for band in bands)]
-    cut_off = len(bands) == 4 and edges[0] < -edges[2]  # anything below is healthy: only the part near the limits is shown
+    cut_off = len(bands) == 4 and edges[0] < -edges[2]  # everything below is healthy, so only the range near the limits is shown
     if cut_off:
         edges[0] = -edges[2]
     labels = [("≤" if cut_off and i == 0 else "") + f"{edge:g}".replace("-", "−") for i, edge in enumerate(edges)]
@@ -158,7 +158,7 @@ def scale_of(rows: Iterable[IntervalRow]) -> tuple[list[float], list[str], list[
 
 
 def place(value: float, edges: list[float]) -> float:
-    """Where a value is on a scale: 0 at the first edge, 1 at the second, and so on; what lies outside is at the end."""
+    """Return the position of a value on a scale: 0 at the first edge, 1 at the second, and so on; values outside are clipped."""
     import numpy as np
 
     return float(np.interp(value, edges, range(len(edges))))

@@ -1,4 +1,4 @@
-"""The models a user asks for: by name, as an object, as a function, as a pipeline of transformers; and the judge."""
+"""Models as users specify them: by name, as an object, a function or a pipeline of transformers; and the judge."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tiltmeter.models.huggingface import PipelineModel, is_pipeline
 from tiltmeter.runs.resolving import Resolved
 
 AskedModel = str | Model | Callable[..., Any]
-"""A model: its name, an object that fulfils `tiltmeter.models.Model`, a function, or a text-generation pipeline of transformers."""
+"""A model: its name, an object that implements `tiltmeter.models.Model`, a function, or a text-generation pipeline of transformers."""
 
 
 def several(model: AskedModel | Sequence[AskedModel]) -> list[AskedModel]:
-    """Return one or more models as a list; raises InputError for an empty one."""
+    """Return one or more models as a list; raise InputError if it is empty."""
     models = list(model) if isinstance(model, Sequence) and not isinstance(model, str) else [model]
     if not models:
         raise InputError("model= is an empty list; give at least one model")
@@ -26,16 +26,26 @@ def several(model: AskedModel | Sequence[AskedModel]) -> list[AskedModel]:
 
 
 def name_of(one: AskedModel) -> str:
-    """Return the name of a model; raises InputError for what is no model."""
+    """Return the name of a model; raise InputError if the argument is not a model."""
     if isinstance(one, str):
-        sampling_from_options(one, {})  # refuses what is no provider/model
+        sampling_from_options(one, {})  # raises unless it is written provider/model
         return one
     return _made("model", one, {}).name
 
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """The judge a user asked for: a model or its name (None: the one the study file names, if any), where it is, its `-J key=value`."""
+    """The judge that a user specified.
+
+    Attributes
+    ----------
+    model
+        A model or its name; None: the judge of the study file, if any.
+    base_url
+        Base URL of its endpoint.
+    options
+        Its `-J key=value`.
+    """
 
     model: AskedModel | None = None
     base_url: str | None = None
@@ -43,34 +53,34 @@ class Judging:
 
     @property
     def name(self) -> str | None:
-        """As it is in study.yaml."""
+        """The name of the judge, as in study.yaml."""
         return self.model if self.model is None or isinstance(self.model, str) else _made("judge", self.model, {}).name
 
     def open(self, resolved: Resolved) -> tuple[Model, Sampling] | None:
-        """The judge of this study and what it is asked with; None where the study does without.
+        """Return the judge of this study and its sampling, or None if the study has no judge.
 
         Raises
         ------
         InputError
-            It is no model, the study asks none, or options are given where there is no judge.
+            The judge is not a model, the study does not use one, or options are given without a judge.
         """
         chosen = with_fields(self, model=self.model or resolved.settings.judge)
         if chosen.model is not None and resolved.study.judging is None:
-            raise InputError(f"{resolved.study.name} asks no judge; leave --judge out")
+            raise InputError(f"{resolved.study.name} does not use a judge; remove --judge")
         return chosen.opened(resolved.study.judging or Sampling())
 
     def opened(self, sampling: Sampling) -> tuple[Model, Sampling] | None:
-        """The judge, and the sampling with its options; None where none was named. Raises InputError as `open` does."""
+        """Return the judge and the sampling with its options, or None if no judge is named; raise InputError as `open` does."""
         if self.model is None:
             if self.options or self.base_url:
-                raise InputError("-J and --judge-base-url are about a judge; name it with --judge PROVIDER/NAME")
+                raise InputError("-J and --judge-base-url need a judge; name it with --judge PROVIDER/NAME")
             return None
         with error_prefix("judge: "):
             return open_model(self.model, sampling, self.base_url, self.options, {}, role="judge")
 
 
 def mapping(name: str, given: object) -> dict[str, Any]:
-    """Return what was given as a dictionary; raises InputError where it is no mapping of names."""
+    """Return the argument as a dictionary; raise InputError if it is not a mapping of names to values."""
     if given is None:
         return {}
     if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
@@ -79,7 +89,7 @@ def mapping(name: str, given: object) -> dict[str, Any]:
 
 
 def as_text(place: str, value: object) -> str:
-    """A value as the command line would have it."""
+    """Return a value as it would be written on the command line."""
     if isinstance(value, str):
         return value
     try:
@@ -89,12 +99,12 @@ def as_text(place: str, value: object) -> str:
 
 
 def _made(role: str, one: object, options: Mapping[str, Any]) -> Model:
-    """A model that was given as an object or a function; raises InputError for what is neither."""
+    """Return the model for an object or a function; raise InputError for anything else."""
     if isinstance(one, type):
-        raise InputError(f"{role}= is the class {one.__name__}; give an object of it, such as {one.__name__}()")
+        raise InputError(f"{role}= is the class {one.__name__}; give an instance of it, such as {one.__name__}()")
     if isinstance(one, Model):
         if options:
-            raise InputError(f"options= is for models given by name; {one.name} has been made already: give them where it is made")
+            raise InputError(f"options= is for models given by name; {one.name} is already an object: set its options when you create it")
         return one
     if is_pipeline(one):
         return PipelineModel(one)
@@ -109,17 +119,17 @@ def _made(role: str, one: object, options: Mapping[str, Any]) -> Model:
 def open_model(
     one: AskedModel, base: Sampling, base_url: str | None, options: Mapping[str, Any], flags: Mapping[str, Any], *, role: str = "model"
 ) -> tuple[Model, Sampling]:
-    """A model and what it is asked with: the method's sampling, then flags, then `-M`."""
+    """Return a model and its sampling: the method's sampling, overridden by flags and by `-M`."""
     if not isinstance(one, str):
         if base_url is not None:
-            raise InputError(f"base_url= is for models given by name; the {role} given as an object knows its own address")
+            raise InputError(f"base_url= is for models given by name; the {role} given as an object has its own address")
         if not callable(one) or isinstance(one, Model | type) or is_pipeline(one):
             return _made(role, one, options), base
     provider = one if isinstance(one, str) else "python/function"
     fields, left = sampling_from_options(provider, {key: as_text(f"-M {key}", value) for key, value in options.items()})
     for key, value in flags.items():
         if value is not None and key in fields:
-            raise InputError(f"--{key.replace('_', '-')} and -M {key}= say the same thing; give one of them")
+            raise InputError(f"--{key.replace('_', '-')} and -M {key}= set the same parameter; give only one of them")
     if isinstance(one, str):
         made = create_model(one, base_url=base_url, options=left)
     else:

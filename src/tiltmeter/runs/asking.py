@@ -1,4 +1,4 @@
-"""How models are asked: the engine, the journal, limits, prices and the progress shown; the judge, and the other tools of a stage."""
+"""Requests to models (engine, journal, limits, prices and progress), the judge, and the other tools of a stage."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
     from tiltmeter.engine import Journal
 
 _DECLINED = ("bad_request", "not_found", "server", "bad_response")
-"""Kinds of failures with which endpoints reject a JSON schema; routers say that no endpoint of theirs was found, some servers break."""
+"""Kinds of failures that may be the rejection of a JSON schema; routers report that no endpoint was found, some servers fail."""
 
 LONGEST = 300
-"""Characters of an unexpected error's own message that are quoted."""
+"""Maximum number of characters quoted from the message of an unexpected error."""
 VECTORS = "vectors.sqlite"
-"""Where vectors and scores are kept, beside the default journal."""
+"""File for vectors and scores, in the same folder as the default journal."""
 _log = logging.getLogger("tiltmeter.judge")
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How models are asked, as a user says it.
+    """The user's settings for requests to models.
 
     Attributes
     ----------
     limits
-        How many requests at a time, how often again; None: as usual.
+        Limits on concurrency, rates and retries; None: the defaults.
     journal
-        Response cache (a path or a database URL); None: the cache of all runs.
+        Response cache (a path or a database URL); None: the cache shared by all runs.
     display
-        The kind of progress shown.
+        The kind of progress display.
     engine, engine_options
-        What carries the work out, and its `-E key=value`; see `tiltmeter.engine.open_engine`.
+        The engine and its `-E key=value` options; see `tiltmeter.engine.open_engine`.
     """
 
     limits: Limits | None = None
@@ -59,13 +59,13 @@ class Asking:
 
     @contextmanager
     def open(self) -> Iterator[Asker]:
-        """What asks in this way, until the block ends."""
+        """Open an `Asker` with these settings for the duration of the block."""
         with ExitStack() as stack:
             yield Asker(self, stack.enter_context(open_engine(self.engine, self.engine_options)), stack)
 
 
 class Asker:
-    """Puts requests to models through an engine and keeps the answers in the journal, which is opened when it is first used."""
+    """Sends requests to models through an engine and stores the answers in the journal, which is opened on first use."""
 
     def __init__(self, asking: Asking, engine: Engine, stack: ExitStack) -> None:
         self.engine = engine
@@ -73,7 +73,7 @@ class Asker:
 
     @cached_property
     def journal(self) -> Journal:
-        """Holds the answers."""
+        """The response cache."""
         return self._stack.enter_context(open_journal(journal_of_runs(self._asking.journal)))
 
     @cached_property
@@ -81,14 +81,14 @@ class Asker:
         return Prices.load()
 
     def ask(self, model: Model, requests: Iterable[Request], sampling: Sampling, count: int, label: str) -> Tally:
-        """Ask a model, showing the progress; returns what it took.
+        """Send requests to a model, show the progress, and return the counts and costs.
 
         Parameters
         ----------
         count
-            How many requests there are.
+            Number of requests.
         label
-            What is being done, for the progress.
+            Label of the progress display.
         """
         limits = self._asking.limits or Limits()
         with open_display(self._asking.display, count, label) as progress:
@@ -98,34 +98,34 @@ class Asker:
 
 
 class RunJudge:
-    """A judge whose answers are kept in the journal of the run: asked again, it costs nothing.
+    """A judge whose answers are cached in the journal of the run: repeated questions cost nothing.
 
     Parameters
     ----------
     sampling
-        What it is asked with, unless a stage says otherwise.
+        Default sampling, which a stage may override.
     """
 
     def __init__(self, model: Model, sampling: Sampling, asker: Asker) -> None:
         self.model, self.sampling, self._asker = model, sampling, asker
         self.tallies: list[Tally] = []
         self._accepted: set[str] = set()
-        """Schemas the endpoint has taken, as JSON."""
+        """Schemas that the endpoint has accepted, as JSON."""
         self._rejects_schemas = False
 
     @property
     def name(self) -> str:
-        """`provider/model`."""
+        """The name of the judge, `provider/model`."""
         return self.model.name
 
     @property
     def interrupted(self) -> bool:
-        """Whether a stop was asked for; from then on only what the journal holds is given."""
+        """Whether the judge was stopped; from then on, only cached answers are returned."""
         return any(tally.interrupted or tally.stopped for tally in self.tallies)
 
     @property
     def is_done(self) -> bool:
-        """Whether every question so far was asked and answered."""
+        """Whether every question so far was answered."""
         return not (self.interrupted or any(tally.failures for tally in self.tallies))
 
     def ask(
@@ -146,7 +146,7 @@ class RunJudge:
         declined = given["error"].str.starts_with("bad_request:").fill_null(False)
         if not declined.any():
             return given
-        # The endpoint takes schemas, but not for these conversations.
+        # The endpoint accepts schemas, but not for these conversations.
         if not self.interrupted:
             self.tallies[-1].failed.pop("bad_request", None)
         again = self._ask([conversations[i] for i in declined.arg_true()], in_words)
@@ -156,14 +156,14 @@ class RunJudge:
     def _takes(
         self, schema: Mapping[str, Any], conversations: Sequence[tuple[Message, ...]], with_schema: Sampling, in_words: Sampling
     ) -> bool:
-        """Whether the endpoint takes this schema: known from before, from the journal, or tried with the first conversation alone."""
+        """Return whether the endpoint accepts this schema: known, found in the journal, or tried with the first conversation only."""
         name = json.dumps(schema, sort_keys=True)
         if self._rejects_schemas or name in self._accepted:
             return not self._rejects_schemas
-        if "ok" in self._held(conversations, with_schema)["status"]:
+        if "ok" in self._cached(conversations, with_schema)["status"]:
             self._accepted.add(name)
-        elif "ok" in self._held(conversations, in_words)["status"]:
-            self._rejects_schemas = True  # an earlier run found out
+        elif "ok" in self._cached(conversations, in_words)["status"]:
+            self._rejects_schemas = True  # found in an earlier run
         else:
             self._try(name, conversations[0], with_schema)
         return not self._rejects_schemas
@@ -173,15 +173,15 @@ class RunJudge:
         try:
             first = self._ask([conversation], with_schema)
         except ProviderError:
-            first = self._held([conversation], with_schema)
+            first = self._cached([conversation], with_schema)
             if not _is_declined(first):
                 raise
         if first["status"][0] == "ok":
             self._accepted.add(name)
         elif _is_declined(first):
             self._rejects_schemas = True
-            del self.tallies[before:]  # it is asked again in words, so nothing is missing
-            _log.warning("judge %s rejects JSON schemas (%s); it is asked for JSON in words", self.name, first["error"][0])
+            del self.tallies[before:]  # the question is repeated without a schema, so nothing is missing
+            _log.warning("judge %s rejects JSON schemas (%s); the prompt alone asks for JSON", self.name, first["error"][0])
 
     def _ask(self, conversations: Sequence[tuple[Message, ...]], sampling: Sampling) -> DataFrame:
         if conversations and not self.interrupted:
@@ -189,11 +189,11 @@ class RunJudge:
             try:
                 self.tallies.append(self._asker.ask(self.model, requests, sampling, len(conversations), f"judge {self.name}"))
             except ProviderError as error:
-                raise ProviderError(f"judge {self.name}: {error}; answers given so far are kept for the next run") from error
-        return self._held(conversations, sampling)
+                raise ProviderError(f"judge {self.name}: {error}; answers received so far are kept for the next run") from error
+        return self._cached(conversations, sampling)
 
-    def _held(self, conversations: Sequence[tuple[Message, ...]], sampling: Sampling) -> DataFrame:
-        """What the journal holds, a row for each conversation."""
+    def _cached(self, conversations: Sequence[tuple[Message, ...]], sampling: Sampling) -> DataFrame:
+        """Return the rows of the journal, one for each conversation."""
         key_of = Keys(self.model.fingerprint, sampling)
         found = self._asker.journal.fetch([key_of(messages, 0) for messages in conversations])
         return found.select("key", "status", col.text.alias("answer"), "error")
@@ -209,16 +209,16 @@ def _structured(sampling: Sampling, schema: Mapping[str, Any]) -> Sampling:
 
 
 class RunTools:
-    """The tools of one run or build, and what is missing from it.
+    """The tools of one run or build, and its problems.
 
     Attributes
     ----------
     problems
-        What is missing, in sentences.
+        What is missing, one sentence each.
     may_find_more
-        Whether a stage that noted a problem may find more when it is tried again.
+        Whether a stage with a problem may produce more when it is run again.
     tracebacks
-        Of unexpected errors in single parts.
+        Tracebacks of unexpected errors in single parts.
     """
 
     def __init__(self, library: Library, judge: RunJudge | None = None, engine: Engine | None = None) -> None:
@@ -233,18 +233,18 @@ class RunTools:
 
     @contextmanager
     def isolated(self, whose: str, what: str, errors: list[TiltmeterError], place: str) -> Iterator[None]:
-        """Work on one part of one model: `problem` is about these, and an error is one, too. An interruption is passed on.
+        """Run the block for one part of one model: its problems name them, and errors become problems. Interruptions propagate.
 
         Parameters
         ----------
         whose
-            Model and part, as a reader sees them.
+            Model and part, as shown to readers.
         what
-            What did not happen where it fails: "not measured".
+            The consequence of an error, such as "not measured".
         errors
-            Where errors with a sentence of their own are collected.
+            List to which expected errors are appended.
         place
-            The file in which tracebacks are kept.
+            The file that stores tracebacks.
         """
         self._owner = f"{whose}: "
         try:
@@ -255,10 +255,10 @@ class RunTools:
             self.problem(f"{what}: {error}")
             errors.append(error)
         except (Exception, pl.exceptions.PanicException) as error:
-            said = printable(redacted(str(error)), one_line=True)[:LONGEST]
+            message = printable(redacted(str(error)), one_line=True)[:LONGEST]
             self.problem(
-                f"{what}: {type(error).__name__}: {said} (traceback: {place}); correct the function or plugin it comes from, or report it,"
-                " and run the same command again: the responses are kept"
+                f"{what}: {type(error).__name__}: {message} (traceback: {place}); correct the function or plugin that raised it, or report"
+                " the error, and run the same command again: the responses are kept"
             )
             self.tracebacks.append(f"{whose}: {what}\n{redacted(''.join(traceback.format_exception(error)))}")
         finally:

@@ -1,4 +1,4 @@
-"""The whole of `tiltmeter build` as one function: a spec's file in, a benchmark's folder out."""
+"""The implementation of `tiltmeter build`: from a spec file to a benchmark folder."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tiltmeter.study import Judge, Settings, conform
 from tiltmeter.yaml_files import read_yaml
 
 _ASKED_WITH = Sampling(temperature=0.0, max_tokens=4_096)
-"""A judge is asked for facts and lists, and an article must fit."""
+"""Sampling of the judge: it returns facts and lists, and an article must fit into the answer."""
 PAGES = "pages"
 """Folder of fetched pages in the cache."""
 ABOUT = "benchmark.yaml"
-"""What a benchmark is and how it was built; also its roles and templates."""
+"""File that describes a benchmark and its build, with its roles and templates."""
 _WRITTEN_ASIDE = re.compile(r"\..+\.(parquet|json|yaml)\.\w{8}")
-"""What a file is called while it is written."""
+"""Temporary names of files that are being written."""
 
 
 class Built(NamedTuple):
@@ -43,7 +43,7 @@ class Built(NamedTuple):
     """Columns BENCHMARK."""
     stages: tuple[StageResult, ...]
     problems: tuple[str, ...]
-    """What is missing or open to doubt, of all stages."""
+    """What is missing or doubtful, for all stages."""
 
 
 def build(
@@ -58,32 +58,32 @@ def build(
 ) -> Built:
     """Build a benchmark: keywords, pages, sentences, prompts, replacements, branches.
 
-    Each stage is one table in `out/stages`. A stage whose spec and earlier tables have not changed is not made again; one that was
-    edited (or put there) by the user is used as it is. Killed at any moment and called again, it goes on where it stopped: what a
-    judge answered is in its journal, what was fetched in the cache.
+    Each stage creates one table in `out/stages`. A stage is skipped if its spec and its input tables have not changed; a table that the
+    user edited (or added) is used as it is. A build can be interrupted at any moment and resumes when it is called again: answers of the
+    judge are stored in the journal, and downloaded pages in the cache.
 
     Parameters
     ----------
     out
-        Folder of the build: `benchmark.parquet`, `benchmark.yaml` and `stages/`. It appears with the first finished stage.
+        Folder of the build: `benchmark.parquet`, `benchmark.yaml` and `stages/`. It is created with the first finished stage.
     cache
-        Folder of fetched pages, shared by builds.
+        Folder of downloaded pages, shared by all builds.
     home
-        Folder of the spec, to which the files it names are relative.
+        Folder of the spec; paths in the spec are relative to it.
     tools
-        The judge for keywords, articles, questions and replacements, and the sentence encoder, where the spec wants any.
+        The judge for keywords, articles, questions and replacements, and the sentence encoder, if the spec uses them.
     offline
-        Fetch nothing.
+        Do not download anything.
     progress
-        Called with each stage when it is finished.
+        Called with each finished stage.
 
     Raises
     ------
     InputError
-        The spec, a file it names or an edited table cannot be used, a judge, encoder or the network would be needed, or another process
-        builds in that folder.
+        The spec, a file it names or an edited table is not usable; a judge, an encoder or network access is required but missing; or
+        another process is building in the same folder.
     ProviderError
-        A wiki, or the judge, cannot be reached at all.
+        A wiki or the judge cannot be reached.
     Unfinished
         The judge was interrupted.
     """
@@ -119,14 +119,14 @@ def build_benchmark(
     offline: bool = False,
     progress: Callable[[StageResult], None] | None = None,
 ) -> Built:
-    """Build the benchmark of a spec in the folder `out`; call it again to go on where it stopped.
+    """Build the benchmark of a spec in the folder `out`; repeat the call to resume an interrupted build.
 
-    See `build`. The judge's answers are kept in the journal, vectors and fetched pages in the cache.
+    See `build`. Answers of the judge are stored in the journal, vectors and downloaded pages in the cache.
 
     Raises
     ------
     InputError
-        The spec, the folder, or something the spec names cannot be used; another process fills the folder.
+        The spec, the folder, or something the spec names is not usable; or another process is writing to the folder.
     ProviderError
         The judge or a wiki cannot be reached.
     """
@@ -142,7 +142,7 @@ def build_benchmark(
 
 
 def _remove_asides(folder: Path) -> None:
-    """Remove what a build that was killed left half-written."""
+    """Remove partial files of an interrupted build."""
     for path in [*folder.glob(".*"), *(folder / "stages").glob(".*")]:
         if path.is_dir() and path.name.startswith(ASIDE):
             shutil.rmtree(path, ignore_errors=True)
@@ -151,17 +151,17 @@ def _remove_asides(folder: Path) -> None:
 
 
 def _check_folder(out: Path, spec: Spec) -> None:
-    """Refuse a folder that holds something else."""
+    """Raise InputError if the folder contains anything other than a build of this spec."""
     if not out.exists():
         return
     known = {"stages", "benchmark.parquet", ABOUT}
     if not out.is_dir() or any(one.name not in known and not one.name.startswith(".") for one in out.iterdir()):
-        raise InputError(f"{out} exists and is not the folder of a build; choose another one with --out")
+        raise InputError(f"{out} exists and is not a build folder; choose another one with --out")
     if (out / ABOUT).is_file():
         about = read_yaml(out / ABOUT, "description of the benchmark")
         name = about.get("name") if isinstance(about, dict) else None
         if name != spec.name:
-            raise InputError(f"{out} holds the benchmark {name!r}, and the spec is called {spec.name!r}; choose another folder with --out")
+            raise InputError(f"{out} contains the benchmark {name!r}, not {spec.name!r} as in the spec; choose another folder with --out")
 
 
 def _describe(out: Path, store: StageStore, spec: Spec, judge: Judge | None, problems: tuple[str, ...]) -> None:

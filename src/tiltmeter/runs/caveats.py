@@ -15,7 +15,7 @@ from tiltmeter.study import metric_name
 
 COLUMNS = {"code": String, "model": String, "part": String, "number": String, "sentence": String}
 _NAMED = 3
-"""Numbers that a warning names."""
+"""Maximum number of examples in a warning."""
 
 
 def caveats(runs: Run | Sequence[Run]) -> DataFrame:
@@ -24,7 +24,7 @@ def caveats(runs: Run | Sequence[Run]) -> DataFrame:
     Returns
     -------
     DataFrame
-        `code` (of `tiltmeter.errors.CAVEATS`), `model`, `part` and `number` it is about (null: all), `sentence`.
+        `code` (see `tiltmeter.errors.CAVEATS`); the `model`, `part` and `number` concerned (null: all); `sentence`.
 
     Examples
     --------
@@ -46,19 +46,19 @@ def _of_run(run: Run) -> list[DataFrame]:
     key = run.findings.filter("key", col.wording.is_null()).with_columns(number=metric_name())
     wide = (col.mark_best == "healthy") & col.mark_worst.is_in(["critical", "catastrophic"]) & (col.mark != "ungraded")
     found.append(
-        _about(key.filter(col.mark == "ungraded"), Ungraded.code, "{} has no mark: {}", "number", col.note.fill_null("too little to tell"))
+        _about(key.filter(col.mark == "ungraded"), Ungraded.code, "{} has no mark: {}", "number", col.note.fill_null("too little evidence"))
     )
     between = pl.format("{} to {}", "mark_best", "mark_worst")
     found.append(
-        _about(key.filter(wide), Underpowered.code, "the interval of {} reaches from {}: more items are needed", "number", between)
+        _about(key.filter(wide), Underpowered.code, "the interval of {} extends from {}: more items are needed", "number", between)
     )
     if judge := run.about.get("judged_by"):
-        sentence = f"the judge {judge['name']} read the responses; how often it errs was not measured here (`tiltmeter validate` does)"
+        sentence = f"the judge {judge['name']} read the responses; its error rate was not measured here (see `tiltmeter validate`)"
         found.append(_one(UnvalidatedJudge.code, sentence))
     if "associations" in run.folder.stages():
         alone = run.table("associations").filter("reported", col.rests_on.is_not_null())
         number = pl.format("{} ({})", "label", "identity")
-        found.append(_about(alone.with_columns(number=number), OneName.code, "{} rests on {} alone", "number", "rests_on"))
+        found.append(_about(alone.with_columns(number=number), OneName.code, "{} depends only on {}", "number", "rests_on"))
     return found
 
 
@@ -71,16 +71,16 @@ def _about(rows: DataFrame, code: str, sentence: str, *values: str | pl.Expr) ->
 
 
 def sentences(found: DataFrame) -> dict[str, str]:
-    """One sentence for each code of a table of caveats."""
-    said = {}
+    """Return one sentence for each code in a table of caveats."""
+    joined = {}
     for (code,), rows in found.group_by("code", maintain_order=True):
         first = [printable(redacted(one), one_line=True) for one in rows["sentence"].head(_NAMED)]
         more = f"; and {rows.height - _NAMED:,} more" if rows.height > _NAMED else ""
-        said[str(code)] = "; ".join(first) + more
-    return said
+        joined[str(code)] = "; ".join(first) + more
+    return joined
 
 
 def warn_of(run: Run, stacklevel: int) -> None:
-    """Warn of each caveat of a run, once per code."""
+    """Issue one warning per code for the caveats of a run."""
     for code, sentence in sentences(caveats(run)).items():
         warnings.warn(f"{run!r}: {sentence} [{code}]", CAVEATS[code], stacklevel=stacklevel + 1)

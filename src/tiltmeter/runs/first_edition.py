@@ -1,4 +1,4 @@
-"""Tables of run folders that the first edition wrote, in the columns of today."""
+"""Conversion of tables from run folders of the first edition to the current columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STATISTICS = (
     "|selection_rate|kl|precision|pearson|spearman|kendall"
 )
 _PACKED = rf"^(?:({_COMPARISONS})_)?({_STATISTICS})_(.+?)(_calibrated)?$"
-"""What a name such as "range_mean_vader_calibrated" was made of: comparison, statistic, feature."""
+"""The components of a name such as "range_mean_vader_calibrated": comparison, statistic, feature."""
 _RENAMED = {
     "subject": "group",
     "n": "attempts",
@@ -25,7 +25,7 @@ _RENAMED = {
 
 
 def upgraded(table: str, lazy: LazyFrame) -> LazyFrame:
-    """The table as it is written today; one of today is left as it is."""
+    """Return a table with the current columns; a current table is returned unchanged."""
     columns = lazy.collect_schema()
     if table == "responses" and "key" in columns and "request_id" not in columns:
         return lazy.rename({"key": "request_id"})
@@ -50,7 +50,7 @@ def upgraded(table: str, lazy: LazyFrame) -> LazyFrame:
 
 
 def grades(findings: LazyFrame) -> LazyFrame | None:
-    """GRADES, which the first edition kept in its findings; None for findings of today."""
+    """Return the table of grades (columns GRADES), which the first edition stored in its findings; None for current findings."""
     if "bands" not in findings.collect_schema():
         return None
     lazy = _unpacked(findings.rename({"subject": "group"}).with_columns(part=col.study.str.split("/").list.last()))
@@ -58,7 +58,7 @@ def grades(findings: LazyFrame) -> LazyFrame | None:
 
 
 def _unpacked(lazy: LazyFrame) -> LazyFrame:
-    """What a name was made of in columns, and the wording out of the context."""
+    """Split composite metric names into columns, and separate the wording from the context."""
     pieces = col.metric.str.extract_groups(_PACKED)
     of_groups = col.metric.str.contains(_PACKED) & (col.context.is_null() | ~col.context.str.starts_with("wording: "))
     if "study" in lazy.collect_schema():

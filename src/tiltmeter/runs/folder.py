@@ -1,4 +1,7 @@
-"""The run folder: open, portable tables beside the resolved study. Everything is written aside first and moved into place whole."""
+"""The run folder: open, portable tables and the resolved study.
+
+Every file is written to a temporary name and then moved into place, so that no partial file appears.
+"""
 
 from __future__ import annotations
 
@@ -25,27 +28,27 @@ from tiltmeter.study import DESIGN, RESPONSES
 
 TABLES = ("design", "responses", "measures", "findings")
 STAGES = "stages"
-"""Folder of a method's own tables."""
+"""Folder of the tables specific to a method."""
 ERRORS = "errors.txt"
-"""Tracebacks of unexpected errors in single parts, where there were any."""
+"""File with tracebacks of unexpected errors in single parts, if any."""
 _ASIDE = re.compile(rf"\.({'|'.join(TABLES)}|{STAGES}|study\.yaml|run\.json|errors\.txt)\.\w{{8}}")
-"""Names of what is in a folder only while it is being written."""
+"""Names of temporary files and folders, which exist only while a run is written."""
 _OURS = re.compile(rf"{_ASIDE.pattern}|study\.yaml|run\.json|errors\.txt|{STAGES}|({'|'.join(TABLES)})\.parquet")
-"""Names of all that a run writes."""
+"""Names of all files and folders that a run writes."""
 ROW_GROUP = 4_096
 PIECE = 32 << 20
-"""Bytes of a table that are written at once."""
-ELSEWHERE = "choose another place with --out or make room there"
+"""Maximum size in bytes of a slice of a table that is written at once."""
+ELSEWHERE = "choose another place with --out or free some space there"
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what goes wrong in reading a run's table into one sentence naming it."""
+    """Convert errors in reading a table of a run to an InputError that names it."""
     try:
         yield
     except UNREADABLE as error:
-        said = next(iter(str(error).splitlines()), type(error).__name__)
-        raise InputError(f"{path} is damaged or not a run's table ({said[:200]}); run the study again to create it again") from error
+        message = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InputError(f"{path} is damaged or not a table of a run ({message[:200]}); {REMEDY}") from error
 
 
 class RunFolder:
@@ -54,7 +57,7 @@ class RunFolder:
     Parameters
     ----------
     path
-        The folder; it need not exist before something is written.
+        The folder; it is created when something is written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -62,26 +65,26 @@ class RunFolder:
 
     @property
     def place(self) -> str:
-        """Where the user knows the folder to be: its path, or its URL."""
+        """The location of the folder, as shown to the user: its path or its URL."""
         return str(self.path)
 
     def named(self, path: Path) -> str:
-        """Where the user knows a file of the folder to be."""
+        """Return the location of a file in the folder, as shown to the user."""
         return str(path)
 
     def hand_over(self, path: Path) -> None:
-        """Put a file or folder that was just made in the folder where the folder belongs; raises InputError if that fails."""
+        """Transfer a new file or folder to the location of the run folder, if that is remote; raise InputError on failure."""
 
     def whole(self) -> Path:
-        """The folder on this machine with all tables of the run in it; raises InputError if one cannot be had."""
+        """Return the local folder with all tables of the run; raise InputError if one is not available."""
         return self.path
 
     def table_path(self, table: str) -> Path:
-        """Where a table lives."""
+        """Return the path of a table."""
         return self.path / f"{table}.parquet"
 
     def scan(self, table: str) -> LazyFrame:
-        """A table, lazily; raises InputError if the run has none or it is no such table."""
+        """Return a table as a LazyFrame; raise InputError if it is missing or not valid."""
         path = self.table_path(table)
         if not is_file(path):
             raise InputError(f"{self.place} has no table {table}.parquet; run the study again to complete it")
@@ -91,7 +94,7 @@ class RunFolder:
         return lazy
 
     def read(self, table: str) -> DataFrame:
-        """A table, whole; raises InputError as `scan` does."""
+        """Return a table as a DataFrame; raise InputError as `scan` does."""
         lazy = self.scan(table)
         with reading(self.table_path(table)):
             found = lazy.collect()
@@ -100,39 +103,39 @@ class RunFolder:
         return found
 
     def models(self, table: str) -> list[str]:
-        """Models a table is about, in order."""
+        """Return the names of the models in a table, in order of appearance."""
         return self.scan(table).select(col.model.unique(maintain_order=True)).collect()["model"].to_list()
 
     def read_json(self) -> dict[str, Any]:
-        """The content of run.json; raises InputError if it is not what a run writes there."""
+        """Return the content of run.json; raise InputError if it is not valid."""
         file = self.path / "run.json"
         return document_of(file.read_bytes, self.named(file))
 
     def write_page(self, report: Report) -> str:
-        """Write `report.html` and put it where the folder belongs; returns where the user knows it to be. Raises InputError."""
+        """Write `report.html` to the folder and return its location, as shown to the user; raise InputError on failure."""
         page = write_page(report, self.path / "report.html")
         self.hand_over(page)
         return self.named(page)
 
     @contextmanager
     def filling(self, document: Mapping[str, Any]) -> Iterator[None]:
-        """Fill the folder with the run of this study; go on in it if it already holds the very same one.
+        """Fill the folder with the run of this study; resume if it already contains the same one.
 
-        Only one process at a time fills a folder. If the block ends with an error in a folder that held no run before, what it
-        wrote is removed again, so that nothing half-written is left; the answers are in the journal.
+        Only one process at a time may fill a folder. If the block ends with an error and the folder did not contain a run before, its
+        files are removed, so that no partial run remains; the answers are in the journal.
 
         Raises
         ------
         InputError
-            The folder holds another study, or something that is no run, or is being filled, or cannot be written.
+            The folder contains another study or other files, is being filled by another process, or cannot be written.
         """
         text = study_text(document)
         with ExitStack() as stack:
             with writable(self.path, ELSEWHERE):
-                self._holds(text)  # before anything is touched, and again when no other process can change it
+                self._has_study(text)  # before anything is changed, and again under the lock
                 stack.enter_context(only_writer(self.path, self.place))
-                known = self._holds(text)
-            self._remove(_ASIDE)  # left by a process that was killed
+                known = self._has_study(text)
+            self._remove(_ASIDE)  # left by an interrupted process
             try:
                 if not known:
                     self.write_text("study.yaml", text)
@@ -142,13 +145,13 @@ class RunFolder:
                     self._remove(_OURS)
                 raise
 
-    def _holds(self, text: str) -> bool:
-        """Whether the run of this very study is already there; raises InputError if the folder holds anything else."""
+    def _has_study(self, text: str) -> bool:
+        """Return whether the folder contains the run of this study; raise InputError if it contains anything else."""
         path = self.path / "study.yaml"
         if path.is_file():
             if path.read_bytes() != text.encode():
                 raise InputError(
-                    f"{self.path} holds a run with other settings (see its study.yaml); choose another folder with --out or remove it"
+                    f"{self.path} contains a run with other settings (see its study.yaml); choose another folder with --out or remove it"
                 )
             return True
         if self.path.exists() and (
@@ -165,7 +168,7 @@ class RunFolder:
                 path.unlink(missing_ok=True)
 
     def write_text(self, name: str, text: str) -> Path:
-        """Write a text file whole or not at all."""
+        """Write a text file atomically."""
         path = self.path / name
         with writing(path, ELSEWHERE) as aside:
             aside.write_text(text, encoding="utf-8", newline="\n")
@@ -177,10 +180,10 @@ class RunFolder:
 
     @contextmanager
     def table(self, name: str, columns: Mapping[str, Any]) -> Iterator[Callable[[DataFrame], None]]:
-        """Write a table in pieces that need not stand in memory together; it appears when the block ends without error.
+        """Write a table in pieces, which need not fit into memory together; the file appears when the block ends without error.
 
-        Pieces may have different columns (factors of different parts): a column missing in one is null there. `columns` is the
-        schema of the table when there is no piece at all.
+        Pieces may have different columns (factors of different parts): a column missing in a piece is null there. `columns` is the
+        schema of the table if there are no pieces.
         """
         with writable(self.path, ELSEWHERE):
             aside = tempfile.TemporaryDirectory(dir=self.path, prefix=f".{name}.", ignore_cleanup_errors=True)
@@ -188,7 +191,7 @@ class RunFolder:
             pieces: list[Path] = []
 
             def add(frame: DataFrame) -> None:
-                # Writing takes as much memory again as what is written at once.
+                # Writing takes as much additional memory as the data written at once.
                 rows = max(1, frame.height * PIECE // max(PIECE, int(frame.estimated_size())))
                 for part in frame.iter_slices(rows) if frame.height else (frame,):
                     pieces.append(Path(folder) / f"{len(pieces):06d}.parquet")
@@ -204,7 +207,7 @@ class RunFolder:
                 whole.replace(self.table_path(name))
 
     def sizes(self) -> dict[str, dict[str, Any]]:
-        """Rows and sha256 of each table."""
+        """Return the number of rows and the sha256 of each table."""
         paths = {name: self.table_path(name) for name in TABLES}
         paths |= {f"{STAGES}/{one.stem}": one for one in sorted((self.path / STAGES).glob("*.parquet"))}
         return {
@@ -214,7 +217,7 @@ class RunFolder:
         }
 
     def stages(self) -> dict[str, LazyFrame]:
-        """The method's own tables, lazily, by name."""
+        """Return the tables specific to the method as LazyFrames, by name."""
         paths = sorted((self.path / STAGES).glob("*.parquet"))
         with reading(self.path):
             found = {path.stem: upgraded(path.stem, pl.scan_parquet(path, glob=False)) for path in paths}
@@ -225,7 +228,7 @@ class RunFolder:
 
 
 def study_text(document: Mapping[str, Any]) -> str:
-    """The content of study.yaml, the same for the same study."""
+    """Return the content of study.yaml, which is the same for equal studies."""
     import yaml
 
     text: str = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
@@ -233,11 +236,11 @@ def study_text(document: Mapping[str, Any]) -> str:
 
 
 def document_of(read: Callable[[], bytes | None], place: str) -> dict[str, Any]:
-    """The content of a run.json; raises InputError, naming the place, if it cannot be read or is not what a run writes there."""
+    """Return the content of a run.json; raise InputError, which names the place, if it cannot be read or is not valid."""
     try:
         loaded: Any = json_of(read() or b"")
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{place} cannot be read as JSON ({error}); run the study again to create it again") from error
+        raise InputError(f"{place} cannot be read as JSON ({error}); {REMEDY}") from error
     return check_document(loaded, place)
 
 
@@ -245,11 +248,11 @@ _COMMON = {*DESIGN, *RESPONSES, "outcome", "label", "stratum"}
 
 
 def without_foreign(rows: DataFrame) -> DataFrame:
-    """Rows of one part without columns that belong to other parts, of which they hold nothing."""
+    """Return the rows of one part without the columns of other parts, which are null in all of them."""
     return rows.select(name for name in rows.columns if name in _COMMON or rows.is_empty() or rows[name].null_count() < rows.height)
 
 
 def merge(pieces: Sequence[Path], whole: Path) -> None:
-    """One Parquet file from several, columns united, in constant memory and with the same bytes each time."""
+    """Merge several Parquet files into one with the union of their columns, in constant memory and with deterministic bytes."""
     lazy = pl.concat([pl.scan_parquet(piece) for piece in pieces], how="diagonal_relaxed")
     lazy.sink_parquet(whole, compression="zstd", row_group_size=ROW_GROUP, maintain_order=True)

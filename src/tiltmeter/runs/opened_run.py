@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pandas
 
 TABLES = ("design", "responses", "measures", "findings")
-"""Tables every run has."""
+"""Tables that every run has."""
 _ALWAYS_SHOWN = ("model", "part", "metric", "estimate", "low", "high")
 _SHOWN_FIRST = (
     *("model", "part", "metric", "estimate", "low", "high", "mark", "mark_best", "mark_worst", "q", "null_value"),
@@ -46,15 +46,15 @@ _NEVER: Final = re.compile(r";|--|/\*|\b(?:UNION|INTERSECT|EXCEPT|JOIN|WITH|INTO
 
 
 def resting_on(folder: RunFolder, condition: str, measures: LazyFrame) -> LazyFrame:
-    """The rows of `measures` that a finding's `evidence` selects.
+    """Return the rows of `measures` that a finding's `evidence` selects.
 
-    A run may come from anybody, and SQL can do more than compare: Polars' would read any file or address it names. So a condition may
-    hold comparisons, and sub-queries over the run's own tables, and nothing that is called like a function.
+    Runs may come from untrusted sources, and SQL can do more than compare values: Polars would read any file or URL that a query names.
+    A condition may therefore contain only comparisons and sub-queries over the run's own tables, and no function calls.
 
     Raises
     ------
     InputError
-        The condition holds anything else, or cannot be applied to these tables.
+        The condition contains anything else, or cannot be applied to these tables.
     """
     tables = folder.stages()
     bare = _QUOTED.sub(" ", condition)
@@ -62,11 +62,11 @@ def resting_on(folder: RunFolder, condition: str, measures: LazyFrame) -> LazyFr
     selects = re.findall(r"\bSELECT\b", bare, re.IGNORECASE)
     named = _TABLE.findall(bare)
     froms = re.findall(r"\bFROM\b", bare, re.IGNORECASE)
-    strange = [name for name in named if name not in tables and name != "measures"]
-    if calls or _NEVER.search(bare) or strange or "'" in bare or '"' in bare or not len(selects) == len(froms) == len(named):
+    unknown = [name for name in named if name not in tables and name != "measures"]
+    if calls or _NEVER.search(bare) or unknown or "'" in bare or '"' in bare or not len(selects) == len(froms) == len(named):
         shown = printable(condition, one_line=True)[:200]
         raise InputError(
-            f"{folder.path}: the evidence of a finding is no condition on the tables of this run, so it is not looked up: {shown}"
+            f"{folder.path}: the evidence of a finding is not a valid condition on the tables of this run and was not evaluated: {shown}"
         )
     with reading(folder.path):
         query = f"SELECT * FROM measures WHERE {condition}"  # noqa: S608 - checked above: comparisons over the run's own tables
@@ -74,7 +74,9 @@ def resting_on(folder: RunFolder, condition: str, measures: LazyFrame) -> LazyFr
 
 
 class Run(reports.Result):
-    """A finished run: its findings, its tables, and the responses behind each number. Tables are read from its folder when asked for.
+    """A finished run: its findings, its tables, and the responses behind each number.
+
+    Tables are read from the run folder on access.
 
     Attributes
     ----------
@@ -97,12 +99,12 @@ class Run(reports.Result):
 
     @property
     def path(self) -> Path:
-        """The run folder; of a run elsewhere, what of it is on this machine."""
+        """The run folder, or the local copy of a remote run."""
         return self.folder.path
 
     @property
     def place(self) -> str:
-        """Where the run is: its path, or its URL."""
+        """The location of the run: its path or its URL."""
         return self.folder.place
 
     @property
@@ -112,24 +114,24 @@ class Run(reports.Result):
 
     @property
     def problems(self) -> list[str]:
-        """What is missing from the run, a sentence each; empty where it is complete."""
+        """What is missing from the run, one sentence each; empty for a complete run."""
         return list(self.about["problems"])
 
     @property
     def exit_code(self) -> int:
-        """The exit status a command ends with: 0 for a complete run, 3 for an incomplete one."""
+        """The exit status of a command: 0 for a complete run, 3 for an incomplete one."""
         return EXIT_INCOMPLETE if self.problems else EXIT_OK
 
     @property
     def findings(self) -> DataFrame:
-        """All numbers, one row each (the columns of `tiltmeter.study.FINDINGS`)."""
+        """All numbers, one row each; the columns are those of `tiltmeter.study.FINDINGS`."""
         return self.folder.read("findings")
 
     @property
     def key_findings(self) -> DataFrame:
-        """The numbers a report shows first, the worst mark first and then the largest distance from no bias.
+        """The numbers that a report shows first, ordered by mark (worst first), then by distance from no bias (largest first).
 
-        `metric` is the short name that `finding` and `evidence` take; columns that are empty in every row are left out.
+        `metric` is the short name that `finding` and `evidence` accept. Columns that are empty in every row are omitted.
         """
         found = self.findings.filter(col.key | col.concept.is_not_null(), col.wording.is_null())
         severity = col.mark.replace_strict({mark: i for i, mark in enumerate(MARKS)}, default=-1, return_dtype=Int8)
@@ -162,7 +164,7 @@ class Run(reports.Result):
 
     @property
     def responses(self) -> DataFrame:
-        """One row per model and attempt, with the answer's text."""
+        """One row per model and attempt, with the text of the answer."""
         return self.folder.read("responses")
 
     @property
@@ -171,12 +173,12 @@ class Run(reports.Result):
         return self.folder.read("measures")
 
     def table(self, name: str) -> DataFrame:
-        """A table of the run: "design", "responses", "measures", "findings", or one of the method's own ("mentions", "concepts", ...).
+        """Return a table of the run: "design", "responses", "measures", "findings", or one of the method ("mentions", "concepts", ...).
 
         Raises
         ------
         InputError
-            The run has no table of this name.
+            The run has no table with this name.
         """
         if name in TABLES:
             return self.folder.read(name)
@@ -186,7 +188,7 @@ class Run(reports.Result):
             return tables[name].collect()
 
     def _own_table(self, name: str) -> DataFrame:
-        """A table that a run need not have, with no rows where it has none; raises InputError where it is damaged."""
+        """Return an optional table, empty if the run lacks it; raise InputError if it is damaged."""
         if name not in self.folder.stages():
             return DataFrame(schema=dict(COLUMNS[name]))
         found = self.table(name)
@@ -195,11 +197,13 @@ class Run(reports.Result):
 
     @property
     def examples(self) -> DataFrame:
-        """The answers that moved each key number most: the columns of `tiltmeter.study.EXAMPLES` with `model`, `part`, `prompt`, `answer`,
-        `outcome` and `label`; no rows where the run kept none."""
+        """The answers with the largest influence on each key number; no rows if the run stored none.
+
+        The columns are those of `tiltmeter.study.EXAMPLES`, and `model`, `part`, `prompt`, `answer`, `outcome` and `label`.
+        """
         attempt = ["model", "prompt_id", "repetition"]
         kept = self._own_table("examples")
-        # Filtered first, so that of all the texts only theirs are ever read.
+        # Filtered first, so that only the texts of the examples are read.
         mine = col.prompt_id.is_in(kept["prompt_id"].unique().implode())
         for table, on, texts in (
             ("responses", attempt, ["answer"]),
@@ -213,27 +217,29 @@ class Run(reports.Result):
 
     @property
     def definitional(self) -> DataFrame:
-        """Associations that are held back because the concept belongs to the identity by definition: the columns of
-        `tiltmeter.study.FINDINGS` and `reason`; no rows where the run has none."""
+        """Associations that are not reported because the concept belongs to the identity by definition; no rows if there are none.
+
+        The columns are those of `tiltmeter.study.FINDINGS`, and `reason`.
+        """
         return self._own_table("definitional")
 
     @property
     def grades(self) -> DataFrame:
-        """How its numbers are graded (the columns of `tiltmeter.study.GRADES`); no rows where its parts give no marks."""
+        """How the numbers are graded (the columns of `tiltmeter.study.GRADES`); no rows if the parts give no marks."""
         return self._own_table("grades")
 
     def blocks(self) -> list[Block]:
-        """What there is to show of the run (see `tiltmeter.blocks`)."""
+        """Return the blocks that present the run (see `tiltmeter.blocks`)."""
         return blocks_of([self])
 
     def report_of(self) -> Report:
-        """The run as renderers take it: what run.json says of it, and its blocks."""
+        """Return the run in the form that renderers accept: the content of run.json, and the blocks."""
         return report_of([self])
 
     _report = report_of
 
     def report(self, path: str | Path | None = None) -> Path:
-        """Write the page about this run, by default `report.html` in its folder; returns where it is on this machine.
+        """Write the HTML report of this run, by default to `report.html` in its folder, and return its local path.
 
         Raises
         ------
@@ -246,34 +252,34 @@ class Run(reports.Result):
         return self.path / "report.html"
 
     def finding(self, metric: str, **narrow: str | None) -> Finding:
-        """One finding by the name of its metric.
+        """Return one finding by the name of its metric.
 
         Parameters
         ----------
         **narrow
-            Values of `model`, `part`, `group`, `concept`, `context`, `wording` where several findings share the metric; a group, concept,
-            context or wording that is not given is that of the whole, where there is such a finding.
+            Values of `model`, `part`, `group`, `concept`, `context` or `wording`, if several findings share the metric. Without a group,
+            concept, context or wording, the overall finding is preferred where there is one.
 
         Raises
         ------
         InputError
-            No finding, or more than one, fits.
+            No finding matches, or more than one.
         """
         return Finding.from_row(one_finding(self.findings, metric, narrow))
 
     def evidence(self, metric: str, *, limit: int | None = None, **narrow: str | None) -> DataFrame:
-        """The attempts a finding rests on, with prompt and answer: at most `limit` rows of the finding that `finding` gives.
+        """Return the attempts behind a finding (selected as in `finding`), with prompt and answer; at most `limit` rows.
 
-        Where the finding is about a concept, `sentences` are those of the answer that show it.
+        For a finding about a concept, `sentences` lists the sentences of the answer that mention it.
 
         Raises
         ------
         InputError
-            No finding, or more than one, fits; or it names no responses, or by a condition that is none on this run's tables.
+            No finding matches, or more than one; or the finding does not name its responses by a valid condition on this run's tables.
         """
         finding = self.finding(metric, **narrow)
         if finding.values["evidence"] is None:
-            raise InputError(f"{metric} of {self.path} names no responses it rests on")
+            raise InputError(f"{metric} of {self.path} does not record the responses it is based on")
         measures, responses, design = (self.folder.scan(table) for table in ("measures", "responses", "design"))
         texts = responses.select("model", "prompt_id", "repetition", "answer", "thinking", "request_id")
         stages = self.folder.stages()
@@ -297,18 +303,18 @@ def _sentences(shown: LazyFrame, finding: Finding) -> LazyFrame:
 
 
 OF_THE_WHOLE = ("group", "concept", "context", "wording")
-"""Columns that are null in the findings of the whole."""
+"""Columns that are null in overall findings."""
 NARROW = ("part", "model", *OF_THE_WHOLE)
-"""Columns that tell findings of one metric apart."""
+"""Columns that distinguish the findings of one metric."""
 
 
 def narrowed(findings: DataFrame, wanted: Mapping[str, str | None], *, may_be_none: bool = False) -> DataFrame:
-    """The findings with these values of `metric` and of NARROW; None: any value.
+    """Return the findings with these values of `metric` and of the columns NARROW; None matches any value.
 
     Raises
     ------
     InputError
-        No finding has such a value, alone or together with those before it, and there must be one; the message suggests the closest ones.
+        No finding matches, and `may_be_none` is False; the message suggests the closest values.
     """
     given: list[str] = []
     for name, value in wanted.items():
@@ -319,29 +325,29 @@ def narrowed(findings: DataFrame, wanted: Mapping[str, str | None], *, may_be_no
         findings = findings.filter(column == value)
         if findings.is_empty() and not may_be_none:
             among = f" with {' and '.join(given)}" if given else ""
-            hint = did_you_mean(value, known) if known else f"none of them is about a {name}"
+            hint = did_you_mean(value, known) if known else f"these numbers have no {name}"
             raise InputError(f"no number of this run{among} has the {name} {value!r}: {hint}")
         given.append(f"the {name} {value!r}")
     return findings
 
 
 def one_finding(findings: DataFrame, metric: str, narrow: Mapping[str, str | None]) -> dict[str, Any]:
-    """The row of the one finding that is meant (see `Run.finding`).
+    """Return the row of the one finding that matches (see `Run.finding`).
 
     Raises
     ------
     InputError
-        There is no such metric or value in the run, or several findings fit; the message names what there is to choose from.
+        The run has no such metric or value, or several findings match; the message lists the choices.
     """
-    fits = narrowed(findings, {"metric": metric, **narrow})
+    matches = narrowed(findings, {"metric": metric, **narrow})
     for name in OF_THE_WHOLE:
-        if narrow.get(name) is None and fits[name].null_count():
-            fits = fits.filter(col(name).is_null())
-    if fits.height > 1:
-        choices = {name: fits[name].drop_nulls().unique(maintain_order=True).to_list() for name in NARROW}
+        if narrow.get(name) is None and matches[name].null_count():
+            matches = matches.filter(col(name).is_null())
+    if matches.height > 1:
+        choices = {name: matches[name].drop_nulls().unique(maintain_order=True).to_list() for name in NARROW}
         words = [f"{name} {_few(values)}" for name, values in choices.items() if len(values) > 1]
-        raise InputError(f"{fits.height} numbers are called {metric}; choose one by {', and by '.join(words)}")
-    return fits.row(0, named=True)
+        raise InputError(f"{matches.height} numbers are called {metric}; choose one by {', and by '.join(words)}")
+    return matches.row(0, named=True)
 
 
 def _few(values: list[str]) -> str:
@@ -349,12 +355,12 @@ def _few(values: list[str]) -> str:
 
 
 def load(path: Run | str | Path) -> Run:
-    """Open a run by its folder (a path or a URL), or by its name under the runs folder; a `Run` is given back.
+    """Open a run by its folder (a path or a URL) or by its name in the runs folder; a `Run` is returned unchanged.
 
     Raises
     ------
     InputError
-        There is none.
+        There is no such run.
 
     Examples
     --------
@@ -367,7 +373,7 @@ def load(path: Run | str | Path) -> Run:
 
 
 def known_runs() -> list[dict[str, Any]]:
-    """Runs under the runs folder: name, study, models, completeness, when written; oldest first. What cannot be read is left out."""
+    """Return the name, study, models, completeness and date of each run in the runs folder, oldest first; skip unreadable runs."""
     found: list[dict[str, Any]] = []
     for name, about in runs_in(runs_place()):
         models = [model["name"] for model in about["models"]]
@@ -383,9 +389,9 @@ class RunsView:
     Parameters
     ----------
     beside
-        Further tables, such as published findings, that are shown with those of the runs.
+        Further tables, such as published findings, to show with those of the runs.
     only
-        The `model` or `part` it is narrowed to.
+        The `model` or `part` to show.
     """
 
     runs: Sequence[Run]
@@ -424,7 +430,7 @@ class RunsView:
         return {name for name, times in counts.items() if times > 1}
 
     def _named(self, place: int, table: DataFrame) -> DataFrame:
-        """The rows that are wanted, the models of several runs named by run."""
+        """Return the selected rows; add the number of the run to the names of models that occur in several runs."""
         for column, value in self.only.items():
             if value is not None and column in table.columns:
                 table = table.filter(col(column) == value)
@@ -437,12 +443,12 @@ class RunsView:
 def blocks_of(
     runs: Sequence[Run], beside: Mapping[str, DataFrame] | None = None, *, only: Mapping[str, str | None] | None = None
 ) -> list[Block]:
-    """What there is to show of one or more runs, study by study.
+    """Return the blocks that present one or more runs, study by study.
 
     Parameters
     ----------
     beside
-        Tables that are shown with those of the runs: `findings` published elsewhere, and what belongs to them.
+        Tables to show with those of the runs: `findings` published elsewhere, and the tables that belong to them.
     only
         The `model` or `part` to show.
     """
@@ -451,15 +457,15 @@ def blocks_of(
 
 
 def report_of(runs: Sequence[Run], beside: Mapping[str, DataFrame] | None = None) -> Report:
-    """One or more runs as renderers take them: what run.json says of each, and their blocks; see `blocks_of`."""
+    """Return one or more runs in the form that renderers accept: the content of each run.json, and the blocks; see `blocks_of`."""
     return Report([run.about for run in runs], blocks_of(runs, beside))
 
 
 def _presented(view: RunsView) -> list[Block]:
-    """What the method shows, and where it was published."""
+    """Return the blocks of the method, and the note on its publication."""
     try:
         suite: Any = registry.load("studies", view.study)
-    except InputError:  # the package that made the run is not installed here
+    except InputError:  # the package that created the run is not installed here
         suite = None
     present, source = (getattr(suite, name, None) for name in ("present", "source"))
     blocks = present(view) if callable(present) else present_findings(view)

@@ -1,4 +1,4 @@
-"""Run folders at a path of this machine or a URL: one to fill, one that exists, and which there are."""
+"""Run folders at a local path or a URL: create one, open an existing one, and list them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tiltmeter.runs.remote import FetchedFolder, UploadedFolder, readers_of_runs
 
 
 def folder_to_fill(place: str | Path) -> RunFolder:
-    """The folder at a path or URL, to be filled (see `RunFolder.filling`); raises InputError for a URL that cannot be used."""
+    """Return the folder at a path or URL for writing (see `RunFolder.filling`); raise InputError for an unusable URL."""
     where = place_of(place)
     return RunFolder(where) if isinstance(where, Path) else UploadedFolder(where)
 
 
 def open_folder(name: str | Path) -> RunFolder:
-    """An existing run, by path, URL or its name under the runs folder; raises InputError if there is none."""
+    """Open an existing run by its path, its URL or its name in the runs folder; raise InputError if there is none."""
     if not str(name).strip():
         raise InputError("the name of the run is empty; give a run folder or a name that `tiltmeter list runs` shows")
     where, root = place_of(name), runs_place()
@@ -35,7 +35,7 @@ def open_folder(name: str | Path) -> RunFolder:
 
 
 def runs_in(root: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name and run.json of each run under a path or URL; what cannot be read is left out."""
+    """Yield the name and the run.json of each run under a path or URL; skip unreadable runs."""
     readers: Mapping[str, Callable[[], bytes | None]]
     if isinstance(root, Path):
         readers = {path.parent.name: path.read_bytes for path in sorted(root.glob("*/run.json"))}
@@ -47,7 +47,7 @@ def runs_in(root: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _candidates(where: str | Path, root: str | Path) -> list[str | Path]:
-    """Where a run may be that a user calls so: at this path or URL itself, or under the place run folders are kept at."""
+    """Return the possible locations of a run: the path or URL itself, and the name in the runs folder."""
     if isinstance(where, str):
         return [where]
     if isinstance(root, Path):
@@ -58,6 +58,6 @@ def _candidates(where: str | Path, root: str | Path) -> list[str | Path]:
 
 def _hint(where: str | Path, root: str | Path) -> str:
     if isinstance(where, str):
-        return f"check the URL, or make a run there with --out {where}"
+        return f"check the URL, or create a run there with --out {where}"
     known = [name for name, _ in runs_in(root)]
     return f"known runs: {', '.join(known[:10])}" if known else f"there is no run in {root} yet"

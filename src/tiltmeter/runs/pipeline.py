@@ -1,4 +1,4 @@
-"""From a design to findings: requests, responses, and the stages of every part, for one run folder."""
+"""The steps from a design to findings in one run folder: requests, responses, and the stages of every part."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from tiltmeter.engine import Journal
 
 CHUNK = 4_096
-"""Prompts held in memory at once."""
+"""Maximum number of prompts in memory."""
 
 
 def make_design(resolved: Resolved, library: Library, folder: RunFolder) -> dict[str, dict[str, Any]]:
-    """Write the table `design`; returns what became of each part: its prompts and attempts, or why it is not run."""
+    """Write the table `design`; return the status of each part: its numbers of prompts and attempts, or why it is not run."""
     became: dict[str, dict[str, Any]] = {}
     with folder.table("design", DESIGN) as add:
         for part in resolved.study.parts:
@@ -58,12 +58,12 @@ def make_design(resolved: Resolved, library: Library, folder: RunFolder) -> dict
 
 
 def count_attempts(folder: RunFolder) -> int:
-    """How many answers the design asks of each model."""
+    """Return the number of answers that the design requires from each model."""
     return int(folder.scan("design").select(col.repetitions.cast(Int64).sum()).collect().item())
 
 
 def learn(model: Model, parts: Sequence[Part], folder: RunFolder) -> None:
-    """Plant what the parts say of their prompts in a simulated model; no other model is changed (it sees prompts only)."""
+    """Plant the plans of the parts for their prompts in a simulated model; do nothing for other models, which see only prompts."""
     teach, dials = getattr(model, "learn", None), getattr(model, "dials", None)
     if teach is None or dials is None:
         return
@@ -74,7 +74,7 @@ def learn(model: Model, parts: Sequence[Part], folder: RunFolder) -> None:
 
 
 def requests(folder: RunFolder) -> Iterator[Request]:
-    """Every attempt of the design in order, a few thousand prompts in memory at a time."""
+    """Yield a request for every attempt of the design in order, with a few thousand prompts in memory at a time."""
     for chunk in _chunks(_asked(folder.scan("design")).select(*_TEXTS, "repetitions", "first_sample")):
         for *texts, repetitions, first in chunk.iter_rows():
             messages = _messages(*texts)
@@ -98,14 +98,14 @@ def collect(folder: RunFolder, models: Sequence[tuple[Model, Sampling]], journal
 
 
 class Clock:
-    """Seconds by step, summed over models."""
+    """A timer that sums seconds by step over all models."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
     @contextmanager
     def timing(self, step: str) -> Iterator[None]:
-        """Add the time the block takes to a step."""
+        """Add the duration of the block to a step."""
         begun = time.monotonic()
         try:
             yield
@@ -116,20 +116,20 @@ class Clock:
 class Pipeline:
     """Carries out the stages of the parts of a run, from responses to findings.
 
-    A stage is made again only if something it rests on changed since it was made in this folder. A part of a model that fails is left out
-    of the later stages, and noted.
+    A stage is repeated only if something it depends on has changed since the last time. If a part fails for a model, it is excluded from
+    the later stages, and a problem is noted.
 
     Parameters
     ----------
     tools
-        What stages may use; what failed is in its `problems` afterwards.
+        Tools for the stages; its `problems` lists failures afterwards.
     clock
-        Is given the time each stage takes.
+        Records the duration of each stage.
 
     Attributes
     ----------
     analysed
-        Names of the parts there are findings of.
+        Names of the parts with findings.
     """
 
     def __init__(self, folder: RunFolder, resolved: Resolved, parts: Sequence[Part], tools: RunTools, clock: Clock) -> None:
@@ -143,12 +143,12 @@ class Pipeline:
         self.analysed: set[str] = set()
 
     def carry_out(self) -> None:
-        """Make the tables of all stages.
+        """Create the tables of all stages.
 
         Raises
         ------
         InputError, ProviderError
-            Every part of every model failed with such an error: it holds for the whole command. Or the folder cannot be written.
+            Every part failed for every model with such an error, so that it applies to the whole command; or the folder cannot be written.
         """
         asked = self._folder.scan("design").select("prompt_id", "part")
         answered = self._folder.scan("responses").filter(col.status != "missing").join(asked, on="prompt_id")
@@ -168,7 +168,7 @@ class Pipeline:
             if name == "findings":
                 self.analysed = {part for _, part in self._left}
         for name, columns in (("measures", MEASURES), ("findings", FINDINGS)):
-            if name not in self._store.tables:  # there is no part to carry out
+            if name not in self._store.tables:  # there are no parts to analyse
                 with self._folder.table(name, columns):
                     pass
         self._store.remove_others()
@@ -191,7 +191,7 @@ class Pipeline:
         }
 
     def _make(self, stages: Mapping[str, Stage], pieces: Pieces) -> None:
-        """Make the pieces of one stage: one for all that is left, or one for each model and part."""
+        """Create the pieces of one stage: one for everything that is left, or one for each model and part."""
         problems = self._tools.problems
         before = len(problems)
         first = next(iter(stages.values()))
@@ -224,7 +224,7 @@ class Pipeline:
         pieces.record.whole = len(problems) == before and (judge is None or judge.is_done)
 
     def _ran(self, stage: Stage, inputs: Sequence[DataFrame], owner: Owner | None) -> dict[str, DataFrame]:
-        """The tables of one stage, with the columns and types it declares."""
+        """Run one stage and return its tables with the columns and types it declares."""
         given = {name: self._of_user(stage, name, owner) for name in stage.tables if name in self._user}
         settings = self._resolved.settings
         if not given:
@@ -234,8 +234,8 @@ class Pipeline:
         elif set(given) == set(stage.tables):
             made = given
         else:
-            lacking = next(name for name in stage.tables if name not in given)
-            raise InputError(f"--replace {next(iter(given))}=: the stage {stage.name} also makes the table {lacking}; replace both")
+            missing = next(name for name in stage.tables if name not in given)
+            raise InputError(f"--replace {next(iter(given))}=: the stage {stage.name} also creates the table {missing}; replace both")
         tables = dict(made) if isinstance(made, Mapping) else {next(iter(stage.tables)): made}
         shaped = {
             name: conform(table, stage.tables[name].columns, further=stage.tables[name].further)
@@ -247,11 +247,11 @@ class Pipeline:
         if "findings" in shaped:
             shaped["findings"] = shaped["findings"].with_columns(model=lit(owner[0] if owner else None))
             if fault := check_findings(shaped["findings"]):
-                raise InputError(f"its findings cannot be kept: {fault}")
+                raise InputError(f"its findings are not valid: {fault}")
         return shaped
 
     def _of_user(self, stage: Stage, name: str, owner: Owner | None) -> DataFrame:
-        """The rows of a table of the user's that are of this model and part, or do not say of which."""
+        """Return the rows of a user's table for this model and part, with those that do not specify a model or part."""
         table = stage.tables[name]
         wanted = dataclasses.replace(table, columns={"model": String, "part": String, **table.columns})
         rows = read_table(self._user[name], wanted, f"--replace {name}={self._user[name]}")
@@ -260,7 +260,7 @@ class Pipeline:
         return rows.select(list(table.columns))
 
     def _input(self, owner: Owner | None, name: str) -> DataFrame:
-        """A table of one part of one model, or of all."""
+        """Return a table for one part of one model, or for all."""
         if owner is None:
             return self._store.read(self._maker[name], name)
         if name == "answers":
@@ -269,14 +269,14 @@ class Pipeline:
         return DataFrame(schema=dict(self._maker[name].tables[name].columns)) if found is None else found
 
     def _answers(self, owner: Owner) -> DataFrame:
-        """The responses of one part of one model with the factors of their prompts, without columns of other parts."""
+        """Return the responses for one part of one model with the factors of their prompts, without columns of other parts."""
         design = self._folder.scan("design").drop("prompt", "system", *_PATCHED, strict=False).filter(col.part == owner[1])
         answers = self._folder.scan("responses").filter(col.model == owner[0], col.status != "missing")
         return without_foreign(answers.join(design, on="prompt_id", how="inner", maintain_order="left").collect())
 
 
 def ordered(parts: Sequence[Part]) -> list[str]:
-    """Names of the stages of all parts, each after those whose tables it takes."""
+    """Return the names of the stages of all parts in topological order: each after the stages whose tables it uses."""
     makers = {table: stage.name for part in parts for stage in part.stages for table in stage.tables}
     graph: dict[str, list[str]] = {}
     for part in parts:
@@ -286,14 +286,14 @@ def ordered(parts: Sequence[Part]) -> list[str]:
 
 
 def check_replaced(resolved: Resolved) -> None:
-    """Read every table the user gives, so that a mistake in it is found before anything is paid for."""
+    """Read every table that the user provides, so that errors in it are found before any paid request."""
     for name, path in replaced_tables(resolved.study, resolved.settings).items():
         table = next(stage.tables[name] for part in resolved.study.parts for stage in part.stages if name in stage.tables)
         read_table(Path(path), table, f"--replace {name}={path}")
 
 
 def _code(parts: Sequence[Part]) -> str:
-    """Checksum of the code that makes the tables: this package's, and that of the parts, wherever they come from."""
+    """Return a checksum of the code that creates the tables: this package and the modules that define the parts."""
     home = Path(__file__).parents[1]
     outside = {part: _source_of(type(part)) for part in parts}
     files = sorted({*home.rglob("*.py"), *filter(None, outside.values())})
@@ -303,7 +303,7 @@ def _code(parts: Sequence[Part]) -> str:
 
 
 def _source_of(kind: type) -> Path | None:
-    """The file that defines a class; None of one that was typed into a session."""
+    """Return the file that defines a class, or None for a class defined in an interactive session."""
     try:
         path = inspect.getsourcefile(kind)
     except (TypeError, OSError):
@@ -312,9 +312,9 @@ def _source_of(kind: type) -> Path | None:
 
 
 def _beside_factors(asked: DataFrame, made: DataFrame) -> DataFrame:
-    """The measures beside the factors of their prompts, without the texts."""
+    """Return the measures joined with the factors of their prompts, without the texts."""
     if made.height != asked.height:
-        raise InputError(f"measuring gave {made.height:,} rows for {asked.height:,} responses; it must give one row each")
+        raise InputError(f"measuring returned {made.height:,} rows for {asked.height:,} responses; it must return one row for each")
     shown = [name for name in asked.columns if name in ("model", "prompt_id", "repetition") or name not in RESPONSES]
     return pl.concat([asked.select(shown), made], how="horizontal")
 
@@ -331,7 +331,7 @@ def _add_findings(found: Mapping[Owner, Mapping[str, DataFrame]], pieces: Pieces
 
 
 def _unused(whose: str, measures: DataFrame) -> list[str]:
-    """A sentence where answers came, but none could be used. (That requests failed is said of the model as a whole.)"""
+    """Return a sentence if there are answers but none could be used; failed requests are reported for the model as a whole."""
     counts = measures.select(outcome_counts()).row(0, named=True)
     if counts["answered"] or counts["failed"] == counts["attempts"]:
         return []
@@ -343,9 +343,9 @@ def _unused(whose: str, measures: DataFrame) -> list[str]:
 
 
 def with_q(findings: DataFrame) -> DataFrame:
-    """Findings of one model with `q`: the family is every metric of the model as a whole that was tested.
+    """Return the findings of one model with q-values (false discovery rate); the family consists of all overall metrics tested.
 
-    A part that tests very many things at once has a family of its own, and brings its q-values.
+    A part with very many tests forms its own family and provides its own q-values.
     """
     family = pl.all_horizontal(col("context", "wording").is_null()) & col.p.is_not_null() & col.q.is_null()
     p = findings.select(when(family).then(col.p).cast(Float64)).to_series()
@@ -366,9 +366,9 @@ _TEXTS = ("system", "prompt", *_PATCHED)
 
 
 def _asked(design: LazyFrame) -> LazyFrame:
-    """The design with all columns a request is made of."""
-    lacking = [name for name in _PATCHED if name not in design.collect_schema()]
-    return design.with_columns(lit(None, String).alias(name) for name in lacking)
+    """Return the design with all columns that a request consists of."""
+    missing = [name for name in _PATCHED if name not in design.collect_schema()]
+    return design.with_columns(lit(None, String).alias(name) for name in missing)
 
 
 def _messages(system: str | None, prompt: str, source: str | None, span: str | None, opening: str | None) -> tuple[Message, ...]:
@@ -377,9 +377,9 @@ def _messages(system: str | None, prompt: str, source: str | None, span: str | N
 
 
 def refuse_unpatchable(folder: RunFolder, models: Sequence[Model]) -> None:
-    """Raise InputError where the design asks for hidden states to be replaced, which only models that run in this process can do."""
+    """Raise InputError if the design requires hidden states to be replaced, which only models in this process support."""
     wrong = [model.name for model in models if not getattr(model, "patches", False)]
     if wrong and _asked(folder.scan("design")).select(col.source_prompt.is_not_null().any()).collect().item():
         raise InputError(
-            f"the open-box setting replaces hidden states, which {wrong[0]} does not allow; use a local model (hf/NAME or a folder)"
+            f"the open-box setting replaces hidden states, which {wrong[0]} does not support; use a local model (hf/NAME or a folder)"
         )

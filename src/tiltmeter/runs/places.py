@@ -1,4 +1,4 @@
-"""Where run folders are: a path of this machine, or a URL."""
+"""Locations of run folders: local paths or URLs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tiltmeter.sanitising import redacted
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.:\-]+)://(.*)", re.DOTALL)
 _URL_AS_PATH = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/(?!/)(.*)", re.DOTALL)
-"""What `pathlib` makes of a URL: it joins the slashes."""
+"""A URL after conversion by `pathlib`, which merges the slashes."""
 
 
 def place_of(given: str | Path) -> str | Path:
-    """A path of this machine, or the URL of a place elsewhere, without a slash at its end; `file://` is a path of this machine.
+    """Return a local path, or a remote URL without a trailing slash; `file://` URLs become local paths.
 
     Raises
     ------
     InputError
-        The URL holds credentials or a query, which would be repeated in messages, or names no place.
+        The URL contains credentials or a query, which would appear in messages, or does not name a folder.
     """
     found = _URL.fullmatch(str(given)) or (_URL_AS_PATH.fullmatch(str(given)) if isinstance(given, Path) else None)
     if found is None:
@@ -30,27 +30,27 @@ def place_of(given: str | Path) -> str | Path:
         return Path(f"/{rest}" if isinstance(given, Path) else found[2])
     shown = redacted(f"{protocol}://{re.split('[?#]', rest)[0]}")
     if ":" in rest.partition("/")[0].rpartition("@")[0] or any(mark in rest for mark in "?#"):
-        raise InputError(f"{shown}: keys and queries have no place in a URL; set them as the protocol's own tools expect them")
+        raise InputError(f"{shown}: a URL must not contain keys or a query; set them in the configuration of the protocol's own tools")
     if ":" in protocol or "::" in rest or not rest.strip("/") or any(part in (".", "..") for part in rest.split("/")):
-        raise InputError(f"{shown} names no folder; give one such as {protocol}://bucket/folder")
+        raise InputError(f"{shown} does not name a folder; give one such as {protocol}://bucket/folder")
     return f"{protocol}://{rest}"
 
 
 def runs_place() -> str | Path:
-    """Where run folders are kept: `TILTMETER_RUNS`, a path or a URL, else `runs` here. Raises InputError as `place_of` does."""
+    """Return the location of run folders: `TILTMETER_RUNS` (a path or a URL), or `runs`; raise InputError as `place_of` does."""
     return place_of(os.environ.get("TILTMETER_RUNS", "runs"))
 
 
 def runs_root() -> Path:
-    """The folder of this machine that holds the default journal, and the run folders where they are not kept elsewhere.
+    """Return the local folder of the default journal, which is also that of the run folders unless these are remote.
 
-    A database cannot live in an object store, and a cache may be emptied while a journal may not: where `TILTMETER_RUNS` is a URL,
-    this is `runs` here, as it is where nothing is set.
+    A database cannot be stored in an object store, and a journal does not belong in a cache folder, which may be emptied. If
+    `TILTMETER_RUNS` is a URL, this is therefore the local folder `runs`, as it is without the variable.
     """
     place = runs_place()
     return Path("runs") if isinstance(place, str) else place
 
 
 def journal_of_runs(given: str | None) -> str:
-    """The journal a user means: the one given, or that of all runs."""
+    """Return the given journal, or the default journal of all runs."""
     return given or str(runs_root() / "journal.sqlite")

@@ -1,4 +1,4 @@
-"""What is shown of a study that presents nothing itself: a table of its key numbers, and the answers behind them."""
+"""Default presentation of studies without their own: a table of key numbers, and the answers behind them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from tiltmeter.blocks import Block, Column, Details, Graded, Headline, Kind, Res
 from tiltmeter.study import ReportView, metric_name
 
 MOST = 30
-"""Rows of a plain table of findings."""
+"""Maximum number of rows in a table of key findings."""
 EXAMPLES_SHOWN = 3
-"""Answers shown of those that moved a number most."""
+"""Number of most influential answers shown for each number."""
 
 
 def present_findings(view: ReportView) -> list[Block]:
-    """The key findings of any study: a table for each part, and the answers that moved them."""
+    """Return the blocks for the key findings of a study: a table for each part, and the most influential answers."""
     blocks: list[Block] = []
     for (part,), mine in view.findings.group_by("part", maintain_order=True):
         key = mine.filter("key") if mine["key"].any() else mine
@@ -26,7 +26,7 @@ def present_findings(view: ReportView) -> list[Block]:
 
 
 def findings_table(title: str, findings: DataFrame) -> Table:
-    """A table of findings: what each is about, its number, interval, p, q and mark; names that are empty everywhere are left out."""
+    """Return a table of findings with names, estimate, interval, p, q and mark; omit name columns that are empty."""
 
     def column(name: str, kind: Kind, source: str | Expr | None = None, rank: int = 0) -> Column:
         return Column(name, findings.select(source if source is not None else name).to_series().to_list(), kind, rank)
@@ -54,7 +54,7 @@ def findings_table(title: str, findings: DataFrame) -> Table:
 
 
 def responses_of(examples: DataFrame) -> list[Block]:
-    """The answers that moved each key number most."""
+    """Return the blocks for the most influential answers of each key number."""
     return [
         Responses(
             " · ".join(str(one) for one in names if one is not None),

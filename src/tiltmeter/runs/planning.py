@@ -1,4 +1,4 @@
-"""Before spending: how many calls, how many tokens, what they cost, and how small a bias they could show."""
+"""Plan of a study before any request: numbers of calls and tokens, their costs, and the smallest detectable bias."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from tiltmeter.runs.resolving import Resolved
 from tiltmeter.study import NotRun, Part
 
 SECONDS = 2.0
-"""Assumed for one response; endpoints differ more than tenfold."""
+"""Assumed duration of one response; endpoints differ by more than a factor of ten."""
 CHARACTERS_PER_TOKEN = 4.0
-"""A rule of thumb for English text; tokenizers differ by some 20%."""
+"""A rule of thumb for English text; tokenizers differ by about 20%."""
 
 
 @dataclass(slots=True)
 class Plan(Result):
-    """What a study would take and what it could show.
+    """The effort of a study and the bias that it could detect.
 
     Attributes
     ----------
     parts
-        One row per part: `part`, `items`, `prompts`, `calls`, `judge_calls`, `input_tokens`, `output_tokens_at_most`; of one model.
+        One row per part, for one model: `part`, `items`, `prompts`, `calls`, `judge_calls`, `input_tokens`, `output_tokens_at_most`.
     metrics
-        One row per key metric: `part`, `metric`, `half_width` (of the interval for an unbiased model), `detectable` (smallest bias shown
-        with 80% power), `items_needed` (at which an unbiased model is graded with a probability of 95%; null without grades).
+        One row per key metric: `part`, `metric`, `half_width` (of the interval for an unbiased model), `detectable` (smallest bias detected
+        with 80% power), `items_needed` (items for which an unbiased model is graded with probability 95%; null without grades).
     not_run
         Parts that cannot be run here, with the reason.
     costs
-        US dollars for each model, for the judge, and in total where there are several.
+        US dollars for each model and for the judge, with the total if there are several.
     design
         The prompts: `prompt_id`, `part`, `system`, `prompt`, `repetitions`.
     warnings
-        A sentence for each key metric for which the items are too few for a grade.
+        A sentence for each key metric with too few items for a grade.
     seconds
-        Time that all calls take at `SECONDS` each, as many at once as the limits allow.
+        Duration of all calls at `SECONDS` each, with as many concurrent calls as the limits allow.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class Plan(Result):
         return self.parts
 
     def blocks(self) -> list[Block]:
-        """Return the tables of the plan, and the smallest bias that each key metric could show."""
+        """Return the tables of the plan, and a chart of the smallest detectable bias of each key metric."""
         kinds: dict[str, Kind] = {"part": "name", "metric": "name", "half_width": "number", "detectable": "number"}
         tables = [
             Table(title, [Column(one.name.replace("_", " "), one.to_list(), kinds.get(one.name, "count")) for one in rows])
@@ -83,7 +83,7 @@ class Plan(Result):
 
 
 def make_plan(resolved: Resolved, models: list[str], *, library: Library, prices: Prices, limits: Limits | None = None) -> Plan:
-    """Plan a study for models of these names. Calls no model."""
+    """Plan a study for models with these names, without calling any model."""
     rows, metrics, designs, not_run, judged = [], [], [], {}, []
     longest = resolved.sampling.max_tokens
     for part in resolved.study.parts:
@@ -122,9 +122,9 @@ def make_plan(resolved: Resolved, models: list[str], *, library: Library, prices
 
 
 def _costs(resolved: Resolved, models: list[str], parts: DataFrame, question_tokens: float, prices: Prices) -> list[Cost]:
-    """From answers of one token each to answers of `max_tokens`.
+    """Return the range of costs: from answers of one token each to answers of `max_tokens`.
 
-    A question to a judge holds its instructions, the answer it is about, and from the second stage on what the judge answered before.
+    A question to a judge contains the instructions, the answer to judge and, from the second stage on, the judge's previous answers.
     """
     calls, questions, asked = (int(parts[name].sum()) for name in ("calls", "judge_calls", "input_tokens"))
     longest, judge = resolved.sampling.max_tokens, resolved.settings.judge
@@ -135,11 +135,11 @@ def _costs(resolved: Resolved, models: list[str], parts: DataFrame, question_tok
     costs = [cost(model, model, (asked, calls), None if longest is None else (asked, calls * longest)) for model in models]
     if judge is not None and resolved.study.judging is not None:
         each = max(1, len(models))
-        said = resolved.study.judging.max_tokens
+        judged_at_most = resolved.study.judging.max_tokens
         low = each * (question_tokens + questions), float(each * questions)
         high = None
-        if longest is not None and said is not None:
-            high = each * (question_tokens + questions * (longest + said)), float(each * questions * said)
+        if longest is not None and judged_at_most is not None:
+            high = each * (question_tokens + questions * (longest + judged_at_most)), float(each * questions * judged_at_most)
         costs.append(cost(f"judge {judge}", judge, low, high if questions else low))
     if len(costs) > 1:
         costs.append(Cost("total", _sum([one.low for one in costs]), _sum([one.high for one in costs])))
@@ -152,7 +152,7 @@ def _sum(values: list[float | None]) -> float | None:
 
 
 def _precision(resolved: Resolved, part: Part, design: DataFrame) -> list[dict[str, object]]:
-    """Interval half-widths for an unbiased model at this size."""
+    """Return the half-widths of the intervals for an unbiased model with this number of items, and the detectable bias."""
     level, items = resolved.settings.level, design["item"].n_unique()
     errors = part.standard_errors(design, resolved.settings)
     needed = part.items_needed(errors, items, resolved.settings)
@@ -169,7 +169,7 @@ def _precision(resolved: Resolved, part: Part, design: DataFrame) -> list[dict[s
 
 
 def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved) -> list[str]:
-    """Where the items are too few for a grade, and the limit that has enough of them."""
+    """Return a sentence for each metric with too few items for a grade, with a sufficient limit."""
     few = metrics.join(parts.select("part", "items"), on="part", maintain_order="left").filter(col.items_needed > col.items)
     settings = resolved.settings
     limited = few.filter(col.part.is_in([part for part in few["part"] if settings.of_part(part).limit is not None]))
@@ -181,12 +181,12 @@ def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved) -> list[
         document = replace(resolved, settings=replace(settings, **enough)).as_document()
         advice = f"; give --limit {document['limit']}"
     return [
-        f"{part}/{metric} can hardly be graded with {items:,} items: it needs about {_rounded(items_needed):,}{advice}"
+        f"{part}/{metric} can rarely be graded with {items:,} items: it needs about {_rounded(items_needed):,}{advice}"
         for part, metric, items, items_needed in few.select("part", "metric", "items", "items_needed").iter_rows()
     ]
 
 
 def _rounded(items: int) -> int:
-    """Upwards to two digits: the number comes from one simulation."""
+    """Round up to two significant digits, because the number comes from one simulation."""
     unit: int = 10 ** max(0, len(str(items)) - 2)
     return -(-items // unit) * unit

@@ -1,4 +1,4 @@
-"""What is missing from the responses of a run, in sentences."""
+"""Missing responses of a run, described in sentences."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tiltmeter.runs.folder import RunFolder
 from tiltmeter.study import Study
 
 NAMED = 20
-"""Parts named in one sentence."""
+"""Maximum number of parts named in one sentence."""
 
 Became = Mapping[str, dict[str, Any]]
-"""What became of each part, by name."""
+"""Status of each part, by name."""
 
 
 def count_responses(folder: RunFolder, became: Became, models: Sequence[str], *, by_prompt: bool = False) -> None:
-    """Add `responses` to what became of each part that was run: of each model how many there are (`found`) and should be (`wanted`).
+    """Add `responses` to the status of each part that was run: for each model the number present (`found`) and required (`wanted`).
 
     Parameters
     ----------
     by_prompt
-        Count prompts that have a response: of answers from elsewhere, one to each prompt is enough.
+        Count prompts with at least one response, which is enough for responses generated elsewhere.
     """
     unit, of_part = ("prompts", "prompts") if by_prompt else ("responses", "attempts")
     parts = folder.scan("design").select("prompt_id", "part")
@@ -44,17 +44,17 @@ def _counts(became: Became, model: str) -> dict[str, dict[str, Any]]:
 
 
 def is_whole(became: Became, model: str) -> bool:
-    """Whether every response of a model is there."""
+    """Return whether all responses of a model are present."""
     return all(one["found"] == one["wanted"] for one in _counts(became, model).values())
 
 
 def what_is_missing(study: Study, became: Became, model: str, happened: str) -> str:
-    """One sentence that names the parts, and the harms, of which a model has nothing, and the parts of which it has not everything.
+    """Return one sentence that names the parts and harms without responses of a model, and the parts with missing responses.
 
     Parameters
     ----------
     happened
-        The beginning, for instance "interrupted after {found} of {wanted} {unit}".
+        The beginning of the sentence, for instance "interrupted after {found} of {wanted} {unit}".
     """
     counts = _counts(became, model)
     unit = next((one["unit"] for one in counts.values()), "")
@@ -73,21 +73,21 @@ def what_is_missing(study: Study, became: Became, model: str, happened: str) -> 
     measured_harms = {harm for part in study.parts if part.name in measured for harm in part.harms}
     harms = dict.fromkeys(harm.replace("_", " ") for part in study.parts for harm in part.harms if harm not in measured_harms)
     if harms and measured_harms:
-        sentences.append(f"nothing at all about: {', '.join(harms)}")
+        sentences.append(f"no results for: {', '.join(harms)}")
     if partly and len(counts) > 1:
-        sentences.append(f"measured in part: {_few(partly)}")
+        sentences.append(f"partly measured: {_few(partly)}")
     return f"{model}: {'; '.join(sentences)}"
 
 
 def close_parts(became: Became, reason: str) -> None:
-    """Say of each part without any response that it was not run."""
+    """Mark each part without any response as not run."""
     for one in became.values():
         if one.get("responses") and not any(of["found"] for of in one["responses"].values()):
             one.update(status="not run", reason=reason)
 
 
 def unread(folder: RunFolder) -> list[str]:
-    """Of each part of which some responses were not read because the judge was stopped, how many."""
+    """Return a sentence for each part with responses that the judge did not read because it was stopped."""
     attempt = ["model", "prompt_id", "repetition"]
     answered = folder.scan("responses").filter(col.status == "ok").select(attempt)
     measures = folder.scan("measures").join(answered, on=attempt, how="semi")
@@ -100,7 +100,7 @@ def unread(folder: RunFolder) -> list[str]:
 
 
 def measured_title(study: Study, became: Became) -> str:
-    """The title of a run, which says how many parts were measured where these are not all."""
+    """Return the title of a run, with the number of measured parts if some were not measured."""
     return study.title_of(sum(one["status"] == "run" for one in became.values()))
 
 

@@ -1,8 +1,8 @@
-"""Run folders at a URL: filled in a working folder here and uploaded with run.json last; fetched table by table.
+"""Run folders at a URL: written to a local working folder and uploaded with run.json last; downloaded table by table.
 
-run.json marks a complete run: it names each table with its sha256. An upload removes the old run.json first and writes the new one when
-everything it names is there; a reader starts from it and uses no table that does not match it. Two machines that write the same run at once
-are not kept apart: their tables are those of the same study, and a reader notices a table that does not match.
+run.json marks a complete run: it lists each table with its sha256. An upload removes the old run.json first and writes the new one after
+everything that it lists. A reader starts from run.json and rejects tables that do not match it. Two machines that write the same run at the
+same time are not synchronised: their tables belong to the same study, and a reader detects a table that does not match.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from tiltmeter.safe_writing import IN_CACHE, only_writer, writable, writing
 from tiltmeter.sanitising import printable, redacted
 
 PATIENCE = (0.3, 1.0, 2.0)
-"""Seconds to wait before a table or document that does not match the others is read again."""
+"""Seconds to wait before each new attempt to read a table or document that does not match the others."""
 _TABLE = re.compile(rf"({'|'.join(TABLES)}|{STAGES}/[^/\\.\x00][^/\\\x00]*)")
-"""Names of tables; run.json was written by others, and what it names becomes a path here."""
+"""Valid names of tables: run.json is untrusted, and the names in it become local paths."""
 _EXTRA = 'pip install "tiltmeter[storage]"'
 _PACKAGES = {
     **dict.fromkeys(("s3", "s3a"), _EXTRA),
     **dict.fromkeys(("gs", "gcs"), "pip install gcsfs"),
     **dict.fromkeys(("az", "abfs", "abfss"), "pip install adlfs"),
 }
-"""What installs a protocol's package. These stores have no folders: only a bucket must exist, and none is created here."""
+"""Commands that install the package of a protocol. These stores have no folders; their buckets must exist and are not created."""
 
 
 class Store:
-    """The objects under one URL, through fsspec.
+    """The objects under one URL, accessed through fsspec.
 
     Raises
     ------
     InputError
-        Nothing here speaks the protocol. Every method raises it, too, for whatever the store or the network refuses.
+        The protocol is not supported. All methods also raise it for errors of the store or the network.
     """
 
     def __init__(self, url: str) -> None:
@@ -65,19 +65,19 @@ class Store:
         self._system = DirFileSystem(root.rstrip("/"), system)
 
     def names(self, folder: str = "") -> list[str]:
-        """Names directly under the URL or one of its folders, those of folders with a slash at their end; none where nothing is there."""
+        """Return the names directly under the URL or one of its folders (folders end with a slash); empty if nothing exists there."""
         with self._calling("read"):
             try:
                 found = self._system.ls(folder, detail=True)
             except FileNotFoundError:
                 return []
-        # Some tools create an empty object to mark a folder; an object with content where a folder should be is one of the names.
+        # Some tools create an empty object to mark a folder. A non-empty object in place of the folder is listed.
         inside = [one for one in found if str(one["name"]).strip("/") != folder or one.get("size")]
         names = [str(one["name"]).rstrip("/").rpartition("/")[2] or "." for one in inside]
         return [name + "/" * (one.get("type") == "directory") for name, one in zip(names, inside, strict=True)]
 
     def read(self, name: str) -> bytes | None:
-        """A small object, None where there is none."""
+        """Return the content of a small object, or None if it does not exist."""
         with self._calling("read", name):
             try:
                 return bytes(self._system.cat_file(name))
@@ -85,14 +85,14 @@ class Store:
                 return None
 
     def put(self, path: Path, name: str) -> None:
-        """Upload a file; it replaces the object of that name."""
+        """Upload a file; an existing object with that name is replaced."""
         with self._calling("write", name):
             if self._has_folders:
                 self._system.makedirs(name.rpartition("/")[0], exist_ok=True)
             self._system.put_file(str(path), name)
 
     def fetch(self, name: str, path: Path) -> str | None:
-        """Download an object to a file; returns the sha256 of the file, None where there is no such object."""
+        """Download an object to a file and return the sha256 of the file, or None if the object does not exist."""
         with self._calling("read", name):
             try:
                 self._system.get_file(name, str(path))
@@ -101,15 +101,18 @@ class Store:
         return sha256(path)
 
     def remove(self, name: str) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object if it exists."""
         with self._calling("write", name), suppress(FileNotFoundError):
             self._system.rm_file(name)
 
     @contextmanager
     def _calling(self, what: str, name: str = "") -> Iterator[None]:
-        """The package of each protocol has errors of its own, of no common kind; such a block holds nothing but calls of the store."""
+        """Convert errors of the block to InputError.
+
+        The packages of the protocols raise unrelated kinds of exceptions, so a block contains only calls of the store.
+        """
         try:
-            self._system.fs.invalidate_cache()  # a listing kept from before lacks objects that another process has written since
+            self._system.fs.invalidate_cache()  # a cached listing lacks objects that another process has written since
             yield
         except Exception as error:
             place = f"{self.url}/{name}" if name else self.url
@@ -118,7 +121,7 @@ class Store:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, FileNotFoundError) and not (error.strerror or str(error).strip()):
-        return "there is no such bucket or folder"
+        return "no such bucket or folder"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     line = next(iter(text.strip().splitlines()), "")
     return printable(redacted(line or type(error).__name__), one_line=True)[:300].rstrip(". ")
@@ -126,16 +129,16 @@ def _reason(error: Exception) -> str:
 
 def _remedy(error: Exception, what: str) -> str:
     if isinstance(error, PermissionError) or "credential" in f"{type(error).__name__} {error}".lower():
-        return "check the credentials this protocol's tools use, and what they may do there"
+        return "check the credentials for this protocol and their permissions"
     if isinstance(error, FileNotFoundError):
         return "create the bucket, or check the URL"
     if what == "write":
-        return "run the same command again when the store can be reached: it goes on without asking a model twice"
-    return "try again when the store can be reached"
+        return "run the same command again when the store is available: it resumes without repeating requests to the model"
+    return "try again when the store is available"
 
 
 class RemoteFolder(RunFolder):
-    """A run folder at a URL; `path` is the folder on this machine that holds files of it."""
+    """A run folder at a URL; `path` is the local folder with copies of its files."""
 
     def __init__(self, path: Path, url: str) -> None:
         super().__init__(path)
@@ -158,12 +161,12 @@ class RemoteFolder(RunFolder):
 
 
 class UploadedFolder(RemoteFolder):
-    """A run that is filled here and uploaded when it is complete.
+    """A run that is written locally and uploaded when it is complete.
 
     Parameters
     ----------
     url
-        As `place_of` gives it.
+        As returned by `place_of`.
     """
 
     def __init__(self, url: str) -> None:
@@ -171,7 +174,7 @@ class UploadedFolder(RemoteFolder):
 
     @contextmanager
     def filling(self, document: Mapping[str, Any]) -> Iterator[None]:
-        """Fill the folder and upload it; see `RunFolder.filling`. If the upload fails, the same command repeats it."""
+        """Fill the folder and upload it; see `RunFolder.filling`. If the upload fails, running the same command again repeats it."""
         text = study_text(document)
         self._refuse_other(text)
         study = self.path / "study.yaml"
@@ -181,7 +184,7 @@ class UploadedFolder(RemoteFolder):
             if not is_file(study) or study.read_bytes() != text.encode():  # another study, which was removed from the store
                 shutil.rmtree(self.path, ignore_errors=True)
             with super().filling(document):
-                # Written first, so that a store that cannot be written is known before a model is asked.
+                # Uploaded first, so that a store without write access is detected before any request to a model.
                 known = self._store.read("study.yaml") is not None
                 self._store.put(study, "study.yaml")
                 try:
@@ -191,7 +194,7 @@ class UploadedFolder(RemoteFolder):
                         with suppress(InputError):  # the first error is the one to report
                             self._store.remove("study.yaml")
                     raise
-            if is_file(self.path / "run.json"):  # without one there is no run
+            if is_file(self.path / "run.json"):  # otherwise there is no run to upload
                 self._refuse_other(text)
                 self._upload()
 
@@ -199,10 +202,10 @@ class UploadedFolder(RemoteFolder):
         study = self._store.read("study.yaml")
         if study is not None and study != text.encode():
             raise InputError(
-                f"{self.place} holds a run with other settings (see its study.yaml); choose another place with --out or remove it"
+                f"{self.place} contains a run with other settings (see its study.yaml); choose another place with --out or remove it"
             )
-        if study is None and (strange := self._store.names()):
-            raise InputError(f"{self.place} is not empty and not a run folder (it holds {strange[0]}); choose another place with --out")
+        if study is None and (names := self._store.names()):
+            raise InputError(f"{self.place} is not empty and not a run folder (it contains {names[0]}); choose another place with --out")
 
     def _upload(self) -> None:
         tables = [f"{name}.parquet" for name in self.read_json()["tables"]]
@@ -211,22 +214,22 @@ class UploadedFolder(RemoteFolder):
         for name in (*errors, *tables):
             self._store.put(self.path / name, name)
         for name in (*(f"{STAGES}/{one}" for one in self._store.names(STAGES)), *([] if errors else [ERRORS])):
-            if name not in tables:  # of an earlier state of the run
+            if name not in tables:  # left from an earlier state of the run
                 self._store.remove(name)
         self._store.put(self.path / "run.json", "run.json")
 
 
 class FetchedFolder(RemoteFolder):
-    """A run as it was when it was opened; a table is fetched when it is asked for, and checked."""
+    """A remote run in the state in which it was opened; tables are downloaded on access and verified."""
 
     @classmethod
     def find(cls, url: str) -> FetchedFolder | None:
-        """The run at a URL, None where there is none.
+        """Return the run at a URL, or None if there is none.
 
         Raises
         ------
         InputError
-            It is being written, or cannot be read.
+            The run is being written, or cannot be read.
         """
         store = Store(url)
         for _ in _tries():
@@ -236,7 +239,7 @@ class FetchedFolder(RemoteFolder):
             if about is None:
                 break
         if about is not None or "study.yaml" in store.names():
-            raise InputError(f"{url}: this run is being written, or its upload was cut off; try again, or run its command again to end it")
+            raise InputError(f"{url}: this run is being written, or its upload was interrupted; try again, or repeat its command")
         return None
 
     @classmethod
@@ -251,7 +254,7 @@ class FetchedFolder(RemoteFolder):
         return folder
 
     def table_path(self, table: str) -> Path:
-        """Where a table lives, fetched if it is not here yet."""
+        """Return the local path of a table; download it if necessary."""
         path = super().table_path(table)
         noted = self.read_json()["tables"].get(table)
         if not path.exists() and isinstance(noted, dict) and _TABLE.fullmatch(table):
@@ -276,20 +279,20 @@ class FetchedFolder(RemoteFolder):
                 self.table_path(table)
 
     def _fetched(self, table: str, wanted: str) -> Path:
-        """A table in the cache, by its checksum: one that did not change is not fetched again."""
+        """Return the path of a table in the cache, which is indexed by checksum; download the table unless it is cached."""
         kept = _home(self.place) / "tables" / digest_of(wanted.encode()).hexdigest()
         if not is_file(kept):
             with writing(kept, IN_CACHE) as aside:
                 if not any(self._store.fetch(f"{table}.parquet", aside) == wanted for _ in _tries()):
                     raise InputError(
-                        f"{self.place}/{table}.parquet is not the table that its run.json names: the run is being written again, or its"
-                        " upload was cut off; try again, or run its command again to end it"
+                        f"{self.place}/{table}.parquet does not match run.json: the run is being rewritten, or its upload was interrupted;"
+                        " try again, or repeat its command to finish it"
                     )
         return kept
 
 
 def _tries() -> Iterator[None]:
-    """Try at once, and again after each wait."""
+    """Yield once immediately, and again after each waiting time."""
     yield
     for wait in PATIENCE:
         time.sleep(wait)
@@ -297,17 +300,17 @@ def _tries() -> Iterator[None]:
 
 
 def readers_of_runs(url: str) -> dict[str, Callable[[], bytes | None]]:
-    """Of each folder one level under a URL what reads its run.json; these, too, raise InputError as `Store` does."""
+    """Return a function that reads run.json for each folder directly under a URL; these functions raise InputError as `Store` does."""
     store = Store(url)
     folders = sorted(name.rstrip("/") for name in store.names() if name.endswith("/"))
     return {folder: partial(store.read, f"{folder}/run.json") for folder in folders}
 
 
 def _home(url: str) -> Path:
-    """The folder of the cache for a run: its working folder, and what was fetched of it."""
+    """Return the cache folder of a run, with its working folder and its downloaded tables."""
     return default_cache() / "runs" / digest_of(url.encode()).hexdigest()[:24]
 
 
 def _name(url: str) -> str:
-    """The last part of a URL, by which a run is called; a name a folder can have."""
+    """Return the last part of a URL, which is the name of the run, as a valid folder name."""
     return re.sub(r'[\x00-\x1f<>:"|*\\]', "_", url.rpartition("/")[2])[:120]

@@ -1,4 +1,4 @@
-"""From what a user gives (a study name, a study file, flags) to a study with all its settings."""
+"""Resolution of user input (a study name, a study file, flags) to a study with all its settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tiltmeter.user_functions import file_of, load_from_file
 from tiltmeter.yaml_files import first_error, read_yaml, shortened
 
 INFORMATION = ("models", "responses", "inputs", "judged_by", "columns")
-"""Keys that a run writes into its study.yaml for readers; a study is the same without them."""
+"""Keys that a run adds to its study.yaml for information; they do not change the study."""
 
 _EXPECTED = {
     "study": "the name of a study such as genderbench",
@@ -46,7 +46,7 @@ _EXPECTED = {
     "sampling.stop": 'a text or a list of texts such as ["END"]',
     "sampling.extra": "a mapping of what JSON can hold, such as {top_k: 20}",
 }
-"""What each key may hold, in words."""
+"""Description of the allowed values of each key."""
 
 
 def _as_json(value: Any) -> Any:
@@ -55,7 +55,7 @@ def _as_json(value: Any) -> Any:
 
 
 class SamplingKeys(BaseModel):
-    """Fields of `tiltmeter.models.Sampling`; null is "as the method prescribes"."""
+    """Fields of `tiltmeter.models.Sampling`; null means the value prescribed by the method."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -68,7 +68,7 @@ class SamplingKeys(BaseModel):
 
 
 class StudyDocument(BaseModel):
-    """A study, its settings and its sampling; null is the default."""
+    """A study, its settings and its sampling; null means the default."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -88,17 +88,17 @@ class StudyDocument(BaseModel):
 
 
 def check(document: object) -> dict[str, Any]:
-    """What a document says, without what it leaves open.
+    """Validate a study document and return its keys that have a value.
 
     Returns
     -------
     dict
-        Only keys with a value; `params` as texts, with `definition` moved out of them.
+        Only keys with a value; `params` as strings, with `definition` moved to the top level.
 
     Raises
     ------
     InputError
-        A key is unknown or its value is not of its kind or range; one sentence about the first.
+        A key is unknown, or its value has the wrong type or range; the message describes the first error.
     """
     if isinstance(document, Mapping):
         document = {key: value for key, value in document.items() if key not in INFORMATION}
@@ -131,34 +131,34 @@ _SETTINGS = [field.name for field in dataclasses.fields(Settings) if field.name 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resolved:
-    """A study, its settings and its sampling: everything that decides which numbers come out, apart from the models."""
+    """A study, its settings and its sampling: everything that determines the results, apart from the models."""
 
     study: Study
     settings: Settings
     sampling: Sampling
     inputs: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """sha256 of each file of the user's that takes part in it, by path."""
+    """The sha256 of each input file of the user, by path."""
 
     def as_document(self) -> dict[str, Any]:
-        """The content of `study.yaml`; `resolve` of that file gives an equal study."""
+        """Return the content of `study.yaml`; `resolve` of that file returns an equal study."""
         settings = dataclasses.asdict(self.settings)
         if not settings["replace"]:
             del settings["replace"]
-        own = [f"{part}={_limit_text(limit)}" for part, limit in settings.pop("limits").items()]
-        if own or isinstance(self.settings.limit, tuple):
-            settings["limit"] = ",".join([*([] if self.settings.limit is None else [_limit_text(self.settings.limit)]), *own])
+        of_parts = [f"{part}={_limit_text(limit)}" for part, limit in settings.pop("limits").items()]
+        if of_parts or isinstance(self.settings.limit, tuple):
+            settings["limit"] = ",".join([*([] if self.settings.limit is None else [_limit_text(self.settings.limit)]), *of_parts])
         sampling = dataclasses.asdict(self.sampling) | {"stop": list(self.sampling.stop), "extra": dict(self.sampling.extra)}
         document = {"study": self.study.name, "parts": [part.name for part in self.study.parts], **settings, "sampling": sampling}
         return document | ({"inputs": dict(self.inputs)} if self.inputs else {})
 
 
 def replaced_tables(study: Study, settings: Settings) -> dict[str, str]:
-    """Tables of stages that files of the user's take the place of: `--replace NAME=FILE`, or as before `-P NAME=FILE`.
+    """Return the stage tables that user files replace: `--replace NAME=FILE`, or the older form `-P NAME=FILE`.
 
     Raises
     ------
     InputError
-        No stage of the study makes such a table.
+        No stage of the study creates such a table.
     """
     made = dict.fromkeys(table for part in study.parts for stage in part.stages for table in stage.tables)
     known = [name for name in made if name not in ("measures", "findings", "examples")]
@@ -176,7 +176,7 @@ def _limit_text(limit: Limit) -> str:
 
 
 def parse_limit(text: str) -> Limit:
-    """`N` items, `A-B` the items numbered A to B, or a share such as `0.1`."""
+    """Parse a limit: `N` items, `A-B` for the items numbered A to B, or a share such as `0.1`."""
     first, dash, last = text.partition("-")
     try:
         if dash:
@@ -194,7 +194,7 @@ def parse_limit(text: str) -> Limit:
 
 
 def _parse_limits(text: str, parts: Sequence[str]) -> tuple[Limit | None, dict[str, Limit]]:
-    """The limit of all parts, and those of single ones: `100,hiring_an=2000`."""
+    """Parse the limit of all parts and the limits of single parts, such as `100,hiring_an=2000`."""
     limits: dict[str | None, Limit] = {}
     for piece in text.split(","):
         part, equals, value = (one.strip() for one in piece.rpartition("="))
@@ -209,11 +209,11 @@ def _parse_limits(text: str, parts: Sequence[str]) -> tuple[Limit | None, dict[s
 
 
 Asked = str | Path | Study | Part
-"""A study: by name or file, made, or one part of it."""
+"""A study: a name, a file, a `Study` object, or a single part."""
 
 
 def study_of(part: Part, name: str) -> Study:
-    """Return the study that consists of one part, with what its kind of study prescribes, if that is registered."""
+    """Return a study with one part; if the kind of study is registered, it sets the other properties of the study."""
     kind: Any = registry.load("studies", part.study) if part.study in registry.names("studies") else None
     if hasattr(kind, "of_part"):
         made: Study = kind.of_part(part, name)
@@ -222,7 +222,7 @@ def study_of(part: Part, name: str) -> Study:
 
 
 def _in_file(name: str) -> Study | None:
-    """The study of FILE.py:NAME or of a table of prompts; None where the name is neither."""
+    """Return the study of FILE.py:NAME or of a table of prompts, or None if the name is neither."""
     if file_of(name):
         found = load_from_file(name)
         found = found() if isinstance(found, type) and issubclass(found, Part) else found
@@ -240,12 +240,12 @@ def _in_file(name: str) -> Study | None:
 
 
 def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str]) -> Study:
-    if (own := _in_file(name)) is not None:
-        return own
+    if (study_in_file := _in_file(name)) is not None:
+        return study_in_file
     family, _, rest = name.partition("/")
     families = registry.names("studies")
     if family not in families and f"{family}s" in families:
-        family += "s"  # "benchmark", where one is meant
+        family += "s"  # accept the singular, such as "benchmark"
     if family not in families:
         known = [one for family in registry.load_all("studies")[0] for one in (family, *_parts_of(family))]
         check_known(name, known, f"unknown study {name!r}", " (or give a file: STUDY.yaml, PROBE.py:NAME or PROMPTS.csv)")
@@ -255,7 +255,7 @@ def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str]) ->
     by_name = {part.name: part for part in study.parts}
     for part in parts:
         if parts.count(part) > 1:
-            raise InputError(f"parts names {part!r} twice; name it once")
+            raise InputError(f"parts: {part!r} is listed twice; list it once")
         check_known(part, by_name, f"unknown part {part!r} of {study.name}")
     return dataclasses.replace(study, parts=[by_name[part] for part in parts], title=study.title_of(len(parts)))
 
@@ -282,7 +282,7 @@ def _sampling(base: Sampling, given: Mapping[str, Any]) -> Sampling:
 
 
 def _files(value: str) -> list[Path]:
-    """The file that a parameter names, or those in the folder it names."""
+    """Return the file that a parameter names, or the files in the folder that it names."""
     if is_file(value):
         return [Path(value)]
     try:
@@ -300,18 +300,18 @@ def resolve(name: Asked, *, settings: Mapping[str, Any] | None = None, sampling:
     Parameters
     ----------
     settings
-        Values for fields of `Settings`; None entries leave the file's or the default value. They win over the file.
+        Values for fields of `Settings`, which override the file; for None, the value of the file or the default is used.
     sampling
-        Values for fields of `Sampling`, likewise; they win over the file, which wins over what the method prescribes.
+        Values for fields of `Sampling`, which override the file; the file overrides the values prescribed by the method.
 
     Raises
     ------
     InputError
-        Unknown study, part, key or value; the message names the file and key.
+        A study, part, key or value is unknown; the message names the file and the key.
     """
     made = study_of(name, name.name) if isinstance(name, Part) else name if isinstance(name, Study) else None
     if made is None and not isinstance(name, str | Path):
-        given = f"the class {name.__name__}; give an object of it" if isinstance(name, type) else type(name).__name__
+        given = f"the class {name.__name__}; give an instance of it" if isinstance(name, type) else type(name).__name__
         raise InputError(f"the study must be a name such as genderbench, a file, a Study or a Part, not {given}")
     named = made.name if made else str(name)
     path = Path(named)
@@ -330,7 +330,7 @@ def resolve(name: Asked, *, settings: Mapping[str, Any] | None = None, sampling:
     with error_prefix("" if "limit" in flags else place):
         chosen = _settings(written | flags | {"params": params}, study)
     if chosen.judge is not None and study.judging is None:
-        raise InputError(f"{study.name} asks no judge; leave --judge out")
+        raise InputError(f"{study.name} does not use a judge; remove --judge")
     replaced = replaced_tables(study, chosen)
     home = file_of(study.name) or Path(study.name)
     files = [

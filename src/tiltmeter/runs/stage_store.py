@@ -1,8 +1,8 @@
-"""The tables of stages in a folder: made again only where what they rest on changed.
+"""The tables of stages in a folder, recomputed only when their inputs have changed.
 
-Beside the tables of a stage lies `NAME.json`: the checksum of what the stage rests on, and of each table as it was written. In the folder
-of a benchmark, a table that is no longer what was written was edited by the user and is used as it is; it may also be given as `NAME.csv`,
-which comes first. In a run, a file named by the user (`--replace NAME=FILE`) takes the place of a table.
+`NAME.json` records the checksum of the inputs of a stage, and the checksum of each table as written. In the folder of a benchmark, a table
+that differs from its checksum was edited by the user and is used as it is; a file `NAME.csv` takes precedence over the table. In a run, a
+file named by the user (`--replace NAME=FILE`) replaces a table.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ from tiltmeter.safe_writing import writable
 from tiltmeter.study import Judge, Stage, StageTable, conform
 
 FORMAT = 2
-"""To be raised when stages make other tables of the same inputs: each is then made again."""
+"""Increase this when stages create different tables from the same inputs; all tables are then recomputed."""
 Owner = tuple[str, str]
 """Model and part."""
 
 
 class StageResult(NamedTuple):
-    """What became of one stage."""
+    """The outcome of one stage."""
 
     name: str
     rows: int
-    """Of its first table."""
+    """Rows of its first table."""
     state: str
-    """"made", "kept" (from an earlier time; nothing it rests on changed) or "edited" (by the user; used as it is)."""
+    """"made", "kept" (from an earlier time, because its inputs have not changed) or "edited" (by the user, and used as it is)."""
     problems: tuple[str, ...] = ()
-    """What is missing from it, in sentences."""
+    """What is missing, one sentence each."""
 
 
 class StageRecord(BaseModel):
-    """What is noted of a stage beside its tables; the default is that of a stage that was not made here."""
+    """The record of a stage; the default is that of a stage that has not been run in this folder."""
 
     inputs: str | None = None
-    """Checksum of what the stage rests on."""
+    """Checksum of the inputs of the stage."""
     judge: str | None = None
     problems: list[str] = []
     whole: bool = False
-    """False: more may come when it is tried again."""
+    """Whether the stage is complete; if False, running it again may produce more."""
     tables: dict[str, str] = {}
     """Checksum of each table as it was written."""
     pieces: dict[str, dict[str, list[str]]] = {}
@@ -61,12 +61,12 @@ class StageRecord(BaseModel):
 
 
 class Pieces:
-    """The tables of a stage while they are made: one piece per table and (model, part), or one for all.
+    """The tables of a stage while they are created: one piece per table and (model, part), or one for all.
 
     Attributes
     ----------
     record
-        What will be noted of the stage: of what is missing, and of whether more may come when it is tried again, whoever makes it says so.
+        The record of the stage; the caller sets its `problems` and `whole`.
     """
 
     def __init__(self, folder: Path, stage: Stage, record: StageRecord, *, of_run: bool) -> None:
@@ -76,12 +76,12 @@ class Pieces:
         self._types: dict[str, dict[str, pl.DataType]] = {}
 
     def add(self, made: Mapping[str, DataFrame], owner: Owner | None = None) -> None:
-        """Add tables; columns another piece lacks are null there.
+        """Add tables; columns that are missing in another piece are null there.
 
         Parameters
         ----------
         owner
-            The model and the part they are of; None: of all.
+            Their model and part; None: all.
         """
         for name, table in made.items():
             paths = self._paths.setdefault(name, [])
@@ -94,15 +94,15 @@ class Pieces:
             known |= {column: kind for column, kind in table.schema.items() if known.get(column, pl.Null()) == pl.Null}
 
     def check(self, made: Mapping[str, DataFrame]) -> None:
-        """Raise InputError where a column cannot be put below that of an earlier piece; null and numeric types go together."""
+        """Raise InputError if a column cannot be appended to that of an earlier piece; null and numeric types are compatible."""
         for name, table in made.items():
             for column, kind in table.schema.items():
                 known = self._types.get(name, {}).get(column, kind)
                 if known != kind and pl.Null not in (known, kind) and not (known.is_numeric() and kind.is_numeric()):
-                    raise InputError(f"the column {column!r} of the table {name} holds {kind} here, and {known} in another part or model")
+                    raise InputError(f"the column {column!r} of the table {name} is {kind} here, but {known} in another part or model")
 
     def merged(self) -> dict[str, Path]:
-        """Write each table whole, and note its checksum; the first table of a stage is there even if nothing was added to it."""
+        """Merge the pieces of each table, record the checksums and return the paths; the first table exists even without pieces."""
         first = next(iter(self._stage.tables))
         if first not in self._paths:
             self.add({first: DataFrame(schema=dict(self._stage.tables[first].columns))})
@@ -113,7 +113,7 @@ class Pieces:
         return whole
 
     def _marked(self, name: str, table: DataFrame, owner: Owner | None) -> DataFrame:
-        """A run's table with `model` and `part` in front; measures and findings have them already."""
+        """Return a table of a run with `model` and `part` as first columns; measures and findings have them already."""
         if not self._of_run or name in ("measures", "findings"):
             return table
         marks = dict(zip(("model", "part"), owner or (None, None), strict=True))
@@ -121,7 +121,7 @@ class Pieces:
 
 
 def _key(owner: Owner | None) -> str:
-    """What a record calls the piece of one part of one model; "" for a piece of all."""
+    """Return the key of a piece in a record; "" for a piece of all models and parts."""
     return "" if owner is None else json.dumps(owner, ensure_ascii=False)
 
 
@@ -131,11 +131,11 @@ class StageStore:
     Parameters
     ----------
     home
-        Folder of the tables and records; it is made when the first table is written.
+        Folder of the tables and records; it is created with the first table.
     places
-        Tables that lie elsewhere.
+        Paths of tables outside this folder.
     of_run
-        Whether the tables are a run's, marked by model and part. Of any other folder, a table that differs from what was written here
+        Whether the tables belong to a run, with columns for model and part. In any other folder, a table that differs from its checksum
         was edited by the user.
     """
 
@@ -146,7 +146,7 @@ class StageStore:
         """Names of the tables of the stages carried out so far."""
 
     def place(self, table: str) -> Path:
-        """The file of a table."""
+        """Return the file of a table."""
         csv = self.home / f"{table}.csv"
         return csv if not self._of_run and is_file(csv) else self._written(table)
 
@@ -154,24 +154,24 @@ class StageStore:
         return self._places.get(table, self.home / f"{table}.parquet")
 
     def checksum(self, tables: Sequence[str]) -> str:
-        """Of tables as they are now, for the inputs of a later stage; one that a stage left out counts as "none"."""
+        """Return a checksum of the current tables, for the inputs of a later stage; an omitted table counts as "none"."""
         return "+".join(sha256(place) if (place := self.place(table)).is_file() else "none" for table in tables)
 
     @contextmanager
     def carrying_out(self, stage: Stage, rests_on: Mapping[str, Any], judge: Judge | None = None) -> Iterator[Pieces | None]:
-        """Where to put the tables of a stage; None where those there are stay: edited ones, or made before of the same things.
+        """Open the pieces of a stage for writing, or yield None if the existing tables are kept: edited, or with unchanged inputs.
 
         Parameters
         ----------
         rests_on
-            All the stage rests on, as JSON can hold it; of tables the checksum.
+            All inputs of the stage as JSON values; for tables their checksums.
         judge
-            The judge there is; where the stage asks one, another one makes it again, none at all does not.
+            The judge, if any. A stage that uses a judge is repeated if the judge is a different one, but not if there is none.
 
         Raises
         ------
         InputError
-            An edited table cannot be used (file and column are named), or the folder cannot be written.
+            An edited table is not usable (the message names file and column), or the folder cannot be written.
         """
         digest = hashlib.sha256(json.dumps([FORMAT, stage.name, rests_on], sort_keys=True, default=str).encode()).hexdigest()
         record = self._record(stage)
@@ -181,8 +181,8 @@ class StageStore:
             state = "edited"
             if record.tables and record.inputs != digest:
                 record.problems.append(
-                    f"{self.place(first)} was edited and is used as it is, though the spec or an earlier stage has changed since; "
-                    "remove it to have it made again"
+                    f"{self.place(first)} was edited and is used as it is, although the spec or an earlier stage has changed since; "
+                    "remove it to recreate it"
                 )
             for table, columns in stage.tables.items():
                 read_table(self.place(table), columns if table == first else StageTable(columns.columns, required=tuple(columns.columns)))
@@ -204,12 +204,12 @@ class StageStore:
         self.results.append(StageResult(stage.name, rows, state, tuple(record.problems)))
 
     def read(self, stage: Stage, table: str) -> DataFrame:
-        """One table of a stage."""
+        """Return one table of a stage."""
         place = self.place(table)
         return pl.read_parquet(place, glob=False) if self._of_run else read_table(place, stage.tables[table])
 
     def piece(self, stage: Stage, table: str, owner: Owner) -> DataFrame | None:
-        """The rows of one part of one model, with the columns they were made with; None where the stage made none."""
+        """Return the rows of one part of one model with their original columns, or None if the stage created none."""
         pieces = self._record(stage).pieces.get(table, {})
         if not pieces:
             return None
@@ -238,8 +238,10 @@ class StageStore:
         return same and known and all(self.checksum([table]) == written for table, written in record.tables.items())
 
     def _keep(self, stage: Stage, pieces: Pieces, aside: Path) -> None:
-        """Killed at any moment, this leaves no table that could be taken for an edited one: the old tables are removed first, then the
-        record with the checksums of the new ones is written, then these are moved in.
+        """Move the new tables and their record into place.
+
+        The old tables are removed first, then the record with the new checksums is written, and then the new tables are moved in. An
+        interruption at any moment therefore leaves no table that could be mistaken for an edited one.
         """
         made = pieces.merged()
         aside.write_text(pieces.record.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -250,7 +252,7 @@ class StageStore:
             path.replace(self._written(table))
 
     def remove_others(self) -> None:
-        """Remove tables and records of stages that were not carried out: those of another study in the same folder."""
+        """Remove the tables and records of other stages, left by another study in the same folder."""
         kept = {".parquet": set(self.tables), ".json": {result.name for result in self.results}}
         for path in list(self.home.glob("*")):
             if path.stem not in kept.get(path.suffix, {path.stem}):
@@ -258,41 +260,41 @@ class StageStore:
 
 
 ASIDE = ".making."
-"""How the names of folders begin in which tables are made."""
+"""Prefix of the names of temporary folders for new tables."""
 
 
-def read_table(path: Path, wanted: StageTable, said: str | None = None) -> DataFrame:
-    """A table of the user's (CSV or Parquet) in place of a stage's.
+def read_table(path: Path, wanted: StageTable, label: str | None = None) -> DataFrame:
+    """Read a user's table (CSV or Parquet) that replaces the table of a stage.
 
     Parameters
     ----------
-    said
-        What messages call the file.
+    label
+        Name of the file in messages.
 
     Raises
     ------
     InputError
-        It cannot be read, lacks a column or a value, or names a row twice.
+        The file cannot be read, lacks a column or a value, or contains a duplicated row.
     """
-    said = said or str(path)
+    label = label or str(path)
     if not is_file(path):
-        raise InputError(f"{said}: there is no such file")
+        raise InputError(f"{label}: there is no such file")
     if path.suffix.lower() not in (".csv", ".parquet"):
-        raise InputError(f"{said}: unknown kind of file {path.suffix!r}; give .csv or .parquet")
+        raise InputError(f"{label}: unknown kind of file {path.suffix!r}; give .csv or .parquet")
     try:
         table = csv_of(path) if path.suffix.lower() == ".csv" else pl.read_parquet(path, glob=False)
         for name in wanted.required:
             if name not in table.columns:
-                raise InputError(f"{said} lacks the column {name!r} ({did_you_mean(name, table.columns)}); put it back or remove the file")
+                raise InputError(f"{label} lacks the column {name!r} ({did_you_mean(name, table.columns)}); add it or remove the file")
         table = conform(table, wanted.columns).with_columns(**{name: col(name).fill_null(value) for name, value in wanted.fill.items()})
     except UNREADABLE as error:
-        raise InputError(f"{said} cannot be read ({unreadable(path, error)}); correct it, or remove it to have it made again") from error
+        raise InputError(f"{label} cannot be read ({unreadable(path, error)}); correct it, or remove it to recreate it") from error
     for name in wanted.required:
         if table[name].null_count():
             row = int(table[name].is_null().arg_true()[0]) + (2 if path.suffix.lower() == ".csv" else 1)
-            raise InputError(f"{said}: row {row}, column {name!r} is empty; fill it in or take the row out")
-    if wanted.unique and (twice := table.select(wanted.unique).is_duplicated()).any():
-        first = table.row(int(twice.arg_true()[0]), named=True)
+            raise InputError(f"{label}: row {row}, column {name!r} is empty; fill it in or remove the row")
+    if wanted.unique and (duplicated := table.select(wanted.unique).is_duplicated()).any():
+        first = table.row(int(duplicated.arg_true()[0]), named=True)
         named = " and ".join(f"the {name} {first[name]!r}" for name in wanted.unique)
-        raise InputError(f"{said}: {named} is there more than once; give each one row")
+        raise InputError(f"{label}: {named} occurs more than once; give each one row")
     return table

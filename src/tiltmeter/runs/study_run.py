@@ -1,4 +1,4 @@
-"""Carry a study through its five steps into a run folder."""
+"""Execution of a study in five steps, from the design to a finished run folder."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from tiltmeter.runs.resolving import Resolved
 from tiltmeter.study import Part, Study
 
 EXAMINED = 1_000
-"""Requests among which an error is looked for."""
+"""Number of requests searched for an error message."""
 
 
 def default_folder(document: Mapping[str, Any], names: Sequence[str]) -> str | Path:
-    """`runs/STUDY--NAMES--DIGEST`: the same command always names the same folder, so that running it again goes on.
+    """Return `runs/STUDY--NAMES--DIGEST`: the same command always uses the same folder, so that repeating it resumes the run.
 
     Parameters
     ----------
     document
-        The content of its study.yaml: everything that decides which numbers come out.
+        The content of its study.yaml: everything that determines the results.
     names
-        Of the models, or of the files with responses.
+        Names of the models, or of the files with responses.
     """
     content = json.dumps(document, sort_keys=True, default=str)
     slug = re.sub(r"[^A-Za-z0-9.+-]+", "-", f"{document['study']}--{'+'.join(names)}").strip("-")[:80]
@@ -49,16 +49,16 @@ def default_folder(document: Mapping[str, Any], names: Sequence[str]) -> str | P
 
 
 class RunInProgress:
-    """A run while its folder is filled.
+    """A run whose folder is being written.
 
     Attributes
     ----------
     became
-        What became of each part, by name.
+        Status of each part, by name.
     problems
-        What is missing, in sentences.
+        What is missing, one sentence each.
     clock
-        The time each step took.
+        The duration of each step.
     """
 
     def __init__(self, folder: RunFolder, resolved: Resolved, asker: Asker, judge: tuple[Model, Sampling] | None) -> None:
@@ -75,15 +75,15 @@ class RunInProgress:
         return [part for part in self.resolved.study.parts if self.became[part.name]["status"] == "run"]
 
     def make_design(self, resolved: Resolved) -> None:
-        """Write the design of a study; a problem for each part that cannot be run."""
+        """Write the design of a study, and add a problem for each part that cannot be run."""
         with self.clock.timing("design"):
             self.became = steps.make_design(resolved, self._library, self.folder)
         self.problems += [f"{name} not run: {one['reason']}" for name, one in self.became.items() if one["status"] != "run"]
 
     def analyse(self, parts: Sequence[Part]) -> None:
-        """From responses to findings; what failed, and what a judge did not answer, is a problem of the run.
+        """Carry out the stages from responses to findings; failures and missing answers of the judge become problems of the run.
 
-        A part that could be analysed of no model is marked as not run.
+        A part that could not be analysed for any model is marked as not run.
         """
         judge = self._judge
         tools = RunTools(self._library, judge, self._asker.engine)
@@ -99,16 +99,16 @@ class RunInProgress:
             self.problems += [f"judge {judge.name}: {one}" for tally in judge.tallies for one in _judge_problems(tally)]
 
     def finish(self, models: Sequence[Mapping[str, Any]], command: str | None, **further: Any) -> Run:
-        """Write run.json: versions, settings, data with licences, tables with checksums, what is missing.
+        """Write run.json: versions, settings, datasets with licences, tables with checksums, problems.
 
         Parameters
         ----------
         models
-            Of each model its name, and what else is known of it.
+            The name and further properties of each model.
         command
             The command line, so that a reader can repeat it.
         **further
-            What else there is to say.
+            Further keys of the document.
         """
         judge = self._judge
         judged = judge and identity(judge.model, judge.sampling) | {"stages": [paid_for(tally) for tally in judge.tallies]}
@@ -136,7 +136,7 @@ class RunInProgress:
 
 
 _OF_DATA = ("name", "title", "origin", "version", "licence", "restricted", "citation", "sha256")
-"""What run.json says of each data set that was used."""
+"""Keys of each dataset in run.json."""
 
 
 def run_study(
@@ -148,25 +148,25 @@ def run_study(
     out: str | Path | None = None,
     command: str | None = None,
 ) -> Run:
-    """Design, generate, measure, analyse; resumable at any moment.
+    """Run a study: design, generate, measure and analyse. An interrupted run can be resumed at any moment.
 
     Parameters
     ----------
     models
-        Models under test, each with the sampling it is asked with.
+        Models under test, each with its sampling.
     judge
-        The model that is asked about answers, for methods that use one.
+        The model that judges answers, for methods that use one.
     out
         The run folder, a path or a URL; default: `default_folder`.
     command
-        The command line, kept in run.json.
+        The command line, stored in run.json.
 
     Raises
     ------
     InputError
-        Unusable input, before anything is written; or the folder or journal cannot be written.
+        The input is not usable (raised before anything is written), or the folder or the journal cannot be written.
     ProviderError
-        No model gave any answer; nothing is left behind.
+        No model answered; nothing is written.
     """
     names = [model.name for model, _ in models]
     document = resolved.as_document() | {"models": [identity(model, sampling) for model, sampling in models]}
@@ -197,12 +197,12 @@ def run_study(
 def _generate_all(
     models: Sequence[tuple[Model, Sampling]], parts: Sequence[Part], folder: RunFolder, asker: Asker
 ) -> tuple[dict[str, Tally], dict[str, ProviderError]]:
-    """Ask each model in turn; gives what asking took, and the errors of models that answered nothing, by the model's name.
+    """Send the requests to each model in turn; return the tallies, and the errors of models without any answer, by model name.
 
     Raises
     ------
     ProviderError
-        No model answered anything.
+        No model answered.
     """
     attempts = steps.count_attempts(folder)
     tallies: dict[str, Tally] = {}
@@ -227,7 +227,7 @@ def _generate_all(
 
 
 def _no_answer(model: Model, sampling: Sampling, folder: RunFolder, asker: Asker, tally: Tally) -> str:
-    """Why a model answered nothing, in the words used for a longer run (see `engine`)."""
+    """Return why a model did not answer at all, in the wording that `engine` uses for longer runs."""
     key_of = Keys(model.fingerprint, sampling)
     errors = asker.journal.fetch([key_of(one.messages, one.sample) for one in islice(steps.requests(folder), EXAMINED)])[
         "error"
@@ -239,53 +239,53 @@ def _no_answer(model: Model, sampling: Sampling, folder: RunFolder, asker: Asker
 
 
 def _missing(study: Study, became: Mapping[str, dict[str, Any]], name: str, tally: Tally | None, error: ProviderError | None) -> list[str]:
-    """What of one model's responses is not there, in sentences."""
+    """Return sentences about the missing responses of one model."""
     again = "run the same command again to "
     if error is not None:
-        return [f"{name}: nothing measured: {error}; {again}ask it once more"]
+        return [f"{name}: nothing measured: {error}; {again}retry"]
     if tally is None:
-        return [f"{what_is_missing(study, became, name, 'not asked, because the run was interrupted before')}; {again}go on"]
+        return [f"{what_is_missing(study, became, name, 'not started, because the run was interrupted')}; {again}resume"]
     failed = _failed(tally, "{wanted}")
     if tally.interrupted or tally.stopped:
         stopped = "interrupted" if tally.interrupted else "stopped early"
         because = f": {tally.stopped}".replace("{", "{{").replace("}", "}}") if tally.stopped else ""
         happened = f"{stopped} after {{found}} of {{wanted}} {{unit}}{because}" + (f"; {failed}" if failed else "")
-        return [f"{what_is_missing(study, became, name, happened)}; {again}go on"]
-    return [f"{what_is_missing(study, became, name, failed)}; {again}ask for them once more"] if failed else []
+        return [f"{what_is_missing(study, became, name, happened)}; {again}resume"]
+    return [f"{what_is_missing(study, became, name, failed)}; {again}retry them"] if failed else []
 
 
 def identity(model: Model, sampling: Sampling) -> dict[str, Any]:
-    """Who was asked, and with what: part of study.yaml."""
+    """Return the identity of a model and its sampling, as stored in study.yaml."""
     return {"name": model.name, "fingerprint": model.fingerprint, "sampling": asdict(sampling) | {"stop": list(sampling.stop)}}
 
 
 def paid_for(tally: Tally) -> dict[str, Any]:
-    """What asking took, for run.json."""
+    """Return the counts and costs of requests, as stored in run.json."""
     counts = ("total", "held", "repeated", "answered", "failed", "errors", "input_tokens", "output_tokens", "unmetered", "cost")
     return {name: getattr(tally, name) for name in counts}
 
 
 def _failed(tally: Tally, of: str) -> str:
-    """How many answers failed, and of what; nothing where none did."""
+    """Return a phrase with the number of failed answers by kind; empty if none failed."""
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(tally.failed.items()))
     return f"{tally.failures:,} of {of} answers failed ({kinds})" if kinds else ""
 
 
 def _judge_problems(tally: Tally) -> Iterator[str]:
     if tally.interrupted:
-        yield "interrupted; run the same command again to go on"
+        yield "interrupted; run the same command again to resume"
     if tally.stopped:
         yield f"stopped early: {tally.stopped}"
     if failed := _failed(tally, f"{tally.total:,}"):
-        yield f"{failed}; run the same command again to ask for them once more"
+        yield f"{failed}; run the same command again to retry them"
 
 
 def check_models(models: Sequence[Model]) -> None:
-    """Two models of one name could not be distinguished in the tables; raises InputError."""
+    """Raise InputError if two models share a name, because the tables could not distinguish them."""
     seen: dict[str, str] = {}
     for model in models:
         if seen.get(model.name, model.fingerprint) != model.fingerprint:
-            raise InputError(f"two models are called {model.name}; give them different names, so that the tables tell them apart")
+            raise InputError(f"two models are called {model.name}; give them different names, so that the tables can distinguish them")
         if model.name in seen:
             raise InputError(f"--model {model.name} is given twice; give it once, or use --repeats for more answers")
         seen[model.name] = model.fingerprint

@@ -1,4 +1,4 @@
-"""Validation of run folders, which may come from untrusted sources: pages are made of all that is in them."""
+"""Validation of run folders, which may come from untrusted sources: their content ends up in HTML pages."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, ValidationError
 from tiltmeter.errors import InputError
 from tiltmeter.study import DESIGN, EXAMPLES, FINDINGS, GRADES, MEASURES, NAMED, RESPONSES, Schema
 
-REMEDY = "run the study again to create it again"
+REMEDY = "run the study again to recreate it"
 
 Number = Annotated[float, AllowInfNan(False)]
 
 
 class _Open(BaseModel):
-    """Keys of later versions are let through."""
+    """A model that accepts unknown keys, which later versions may write."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
 
 class ResponseCount(_Open):
-    """How many responses of a model to a part there are and should be."""
+    """The number of responses of a model to a part: present and required."""
 
     found: int
     wanted: int
@@ -32,7 +32,7 @@ class ResponseCount(_Open):
 
 
 class PartEntry(_Open):
-    """What became of a part."""
+    """The status of a part."""
 
     status: str
     title: str = ""
@@ -42,7 +42,7 @@ class PartEntry(_Open):
 
 
 class DataEntry(_Open):
-    """A data set that was used."""
+    """A dataset that was used."""
 
     name: str
     title: str | None = None
@@ -60,7 +60,7 @@ class TableEntry(_Open):
 
 
 class TallyEntry(_Open):
-    """What asking a model took."""
+    """Counts and costs of the requests to a model."""
 
     answered: int
     held: int
@@ -91,7 +91,7 @@ class JudgeEntry(_Open):
 
 
 class RunDocument(_Open):
-    """The content of run.json that pages and listings are made of."""
+    """The content of run.json that is used for pages and listings."""
 
     tiltmeter: str
     python: str
@@ -119,19 +119,19 @@ class RunDocument(_Open):
 
 
 def check_document(loaded: object, place: str) -> dict[str, Any]:
-    """The content of a run.json, as it is.
+    """Validate the content of a run.json and return it unchanged.
 
     Raises
     ------
     InputError
-        It is not what a run writes there; the message names the file and the key.
+        The content is not valid; the message names the file and the key.
     """
     try:
         RunDocument.model_validate(loaded)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         key = ".".join(str(one + 1) if isinstance(one, int) else one for one in first["loc"])
-        wrong = f"it lacks {key!r}" if first["type"] == "missing" else f"{key!r} is not as a run writes it"
+        wrong = f"{key!r} is missing" if first["type"] == "missing" else f"{key!r} is not valid"
         raise InputError(f"{place} is damaged: {wrong}; {REMEDY}") from None
     assert isinstance(loaded, dict)
     return loaded
@@ -147,27 +147,27 @@ COLUMNS: Mapping[str, Schema] = {
     "grades": GRADES,
 }
 _OPTIONAL = ("prompt_id", "repetition")
-"""Columns of measures that some runs lack."""
+"""Columns of measures that are missing in some runs."""
 _COUNTS = ("attempts", "answered", "refused", "unreadable", "empty", "failed")
 _FILLED = ("study", "part", "model", "metric", "harm", "key", "definition", "attempts", "answered")
-"""Columns of findings that every number has."""
+"""Columns of findings that are never null."""
 
 
 def check_columns(table: str, schema: Mapping[str, pl.DataType], place: str) -> None:
-    """Raise InputError, naming file and column, where a run's table lacks a column or one holds another type than a run writes."""
+    """Raise InputError if a table of a run lacks a column or a column has the wrong type; the message names file and column."""
     for name, kind in COLUMNS[table].items():
         if name not in schema and not (table == "measures" and name in _OPTIONAL):
-            raise InputError(f"{place} lacks the column {name!r} every such table has; {REMEDY}")
+            raise InputError(f"{place} lacks the required column {name!r}; {REMEDY}")
         if name in schema and schema[name] != kind:
-            raise InputError(f"{place} is damaged: its column {name!r} holds {schema[name]}, where a run writes {kind}; {REMEDY}")
+            raise InputError(f"{place} is damaged: its column {name!r} has the type {schema[name]} instead of {kind}; {REMEDY}")
 
 
 def check_findings(findings: DataFrame) -> str | None:
-    """What is wrong with findings, in words; None where nothing is."""
+    """Return a description of the first error in the findings, or None if they are valid."""
     for name in _FILLED:
         if findings[name].null_count():
             return f"row {int(findings[name].is_null().arg_true()[0]) + 1} has no {name}"
     if not findings.select(pl.all_horizontal(col(_COUNTS) >= 0).all()).item():
-        return "a count in it is below 0"
-    twice = findings.select(pl.struct("study", "part", "model", *NAMED).is_duplicated().arg_true()).to_series()
-    return f"row {int(twice[0]) + 1} is there twice" if twice.len() else None
+        return "a count is negative"
+    duplicates = findings.select(pl.struct("study", "part", "model", *NAMED).is_duplicated().arg_true()).to_series()
+    return f"row {int(duplicates[0]) + 1} is duplicated" if duplicates.len() else None

@@ -1,4 +1,4 @@
-"""Numbers to estimates: resampling, intervals, tests and lines, in NumPy and SciPy; knows nothing of text or models."""
+"""Statistics on arrays: resampling, confidence intervals, significance tests and regression slopes, based on NumPy and SciPy."""
 
 import lazy_loader
 

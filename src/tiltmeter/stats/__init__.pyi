@@ -21,6 +21,7 @@ from .disparity import (
     dixon_test as dixon_test,
     original_verdicts as original_verdicts,
 )
+from .families import hierarchical_q as hierarchical_q, simes_p as simes_p
 from .intervals import (
     Interval as Interval,
     MaximumEstimate as MaximumEstimate,

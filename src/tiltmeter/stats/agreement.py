@@ -1,4 +1,4 @@
-"""Agreement: of decisions with the truth, of repeated answers with each other, of a clustering with a known one."""
+"""Agreement of decisions with the truth, of repeated answers with each other, and of clusters with known classes."""
 
 from __future__ import annotations
 
@@ -12,32 +12,37 @@ from tiltmeter.stats.arithmetic import floats, ratio
 
 
 def decision_outcomes(truth: ArrayLike, found: ArrayLike) -> Floats:
-    """Return (n, 4) indicators of each decision's outcome: true positive, false negative, false positive, true negative.
+    """Classify each decision as true positive, false negative, false positive or true negative.
 
     Parameters
     ----------
     truth
-        (n,) booleans, what is right.
+        (n,) booleans, the correct decisions.
     found
-        (n,) booleans, what was decided.
+        (n,) booleans, the decisions that were made.
+
+    Returns
+    -------
+    (n, 4) indicators (0 or 1) in the order above.
     """
-    right, said = np.asarray(truth, dtype=bool), np.asarray(found, dtype=bool)
-    return np.stack([right & said, right & ~said, ~right & said, ~right & ~said], axis=1).astype(np.float64)
+    correct, decided = np.asarray(truth, dtype=bool), np.asarray(found, dtype=bool)
+    outcomes = [correct & decided, correct & ~decided, ~correct & decided, ~correct & ~decided]
+    return np.stack(outcomes, axis=1).astype(np.float64)
 
 
 def cohen_kappa(counts: ArrayLike) -> Floats:
-    """Return how well decisions agree with the truth beyond chance, for each row of outcome counts.
+    """Compute Cohen's kappa, the agreement of decisions with the truth beyond chance, for each row of outcome counts.
 
     Parameters
     ----------
     counts
-        (..., 4) numbers, at least 0, of true positives, false negatives, false positives, true negatives
-        (of a resample they need not be whole).
+        (..., 4) non-negative counts of true positives, false negatives, false positives and true negatives, as from
+        `decision_outcomes`. Counts of a resample need not be whole numbers.
 
     Returns
     -------
-    (...): (accuracy - chance) / (1 - chance), chance being the agreement of independent decisions with the same shares of yes; NaN where
-    truth and decisions are all alike.
+    (...) values of (accuracy - chance) / (1 - chance), where chance is the expected agreement of independent decisions with the same
+    marginal rates. NaN where truth and decisions all have the same value.
 
     References
     ----------
@@ -50,24 +55,28 @@ def cohen_kappa(counts: ArrayLike) -> Floats:
 
 
 class Repeats(NamedTuple):
-    """Whether repeated answers to the same question agree: each (...,), one value per row of totals; NaN where it is not defined.
+    """Agreement of repeated answers to the same question; arrays of shape (...), one value per row of totals, NaN where undefined.
 
-    Both are functions of totals over questions, so that a bootstrap of questions needs no more than resampled totals.
+    Both measures are functions of totals over questions, so a bootstrap of questions only has to resample totals.
     """
 
     identical: Floats
     """Share of the pairs of answers to one question that are equal."""
     alpha: Floats
-    """Krippendorff's. 1: answers to a question always agree; 0: they agree no more than answers to different questions."""
+    """Krippendorff's alpha. 1: answers to a question always agree; 0: they agree no more than answers to different questions."""
 
 
 def nominal_columns(counts: ArrayLike) -> Floats:
-    """Return (U, 3 + K) columns whose totals `nominal_repeats` takes.
+    """Compute the columns whose totals `nominal_repeats` takes.
 
     Parameters
     ----------
     counts
-        (U, K) how many answers to each question had each label; questions with fewer than 2 answers count as absent.
+        (U, K) number of answers to each of U questions with each of K labels. Questions with fewer than 2 answers are ignored.
+
+    Returns
+    -------
+    (U, 3 + K): ordered pairs of equal answers, ordered pairs of answers, pairs of equal answers divided by (answers - 1), and the counts.
     """
     n = floats(counts)
     n = np.where(n.sum(axis=1, keepdims=True) > 1, n, 0.0)
@@ -77,11 +86,20 @@ def nominal_columns(counts: ArrayLike) -> Floats:
 
 
 def nominal_repeats(totals: ArrayLike) -> Repeats:
-    """Return agreement of repeated labels, for each row of totals (..., 3 + K) of `nominal_columns`.
+    """Compute the agreement of repeated labels.
 
-    Alpha is 1 - observed / expected disagreement over pairs; NaN where all labels are the same (nothing could disagree).
+    Parameters
+    ----------
+    totals
+        (..., 3 + K) column totals of `nominal_columns`.
 
-    Source: Krippendorff (2011), "Computing Krippendorff's alpha-reliability"; Hayes and Krippendorff (2007).
+    Returns
+    -------
+    Arrays of shape (...). Alpha is 1 - observed / expected disagreement over pairs; NaN where all labels are the same.
+
+    References
+    ----------
+    Krippendorff (2011), "Computing Krippendorff's alpha-reliability"; Hayes and Krippendorff (2007).
     """
     values = floats(totals)
     equal, pairs, weighted = np.moveaxis(values[..., :3], -1, 0)
@@ -91,18 +109,22 @@ def nominal_repeats(totals: ArrayLike) -> Repeats:
 
 
 def interval_columns(answers: ArrayLike, total: ArrayLike, squares: ArrayLike, equal: ArrayLike) -> Floats:
-    """Return (U, 6) columns whose totals `interval_repeats` takes.
+    """Compute the columns whose totals `interval_repeats` takes.
 
     Parameters
     ----------
     answers
-        (U,) numbers of answers to each question; questions with fewer than 2 count as absent.
+        (U,) number of numeric answers to each question. Questions with fewer than 2 answers are ignored.
     total
-        (U,) their sums.
+        (U,) sum of the answers to each question.
     squares
-        (U,) sums of their squares.
+        (U,) sum of their squares.
     equal
-        (U,) numbers of ordered pairs of equal answers.
+        (U,) number of ordered pairs of equal answers.
+
+    Returns
+    -------
+    (U, 6): pairs of equal answers, pairs of answers, squared differences within the question, answers, their sum and sum of squares.
     """
     given = np.array([answers, total, squares, equal], dtype=np.float64)
     m, s, ss, same = np.where(given[0] > 1, given, 0.0)
@@ -111,16 +133,27 @@ def interval_columns(answers: ArrayLike, total: ArrayLike, squares: ArrayLike, e
 
 
 def interval_repeats(totals: ArrayLike) -> Repeats:
-    """Return agreement of repeated numbers (disagreement is the squared difference), for each row of totals (..., 6).
+    """Compute the agreement of repeated numbers, with the squared difference as disagreement.
 
-    Source: Krippendorff (2011), interval metric.
+    Parameters
+    ----------
+    totals
+        (..., 6) column totals of `interval_columns`.
+
+    Returns
+    -------
+    Arrays of shape (...).
+
+    References
+    ----------
+    Krippendorff (2011), "Computing Krippendorff's alpha-reliability", interval metric.
     """
     equal, pairs, apart, n, s, ss = np.moveaxis(floats(totals), -1, 0)
     return _repeats(equal, pairs, n, apart, 2.0 * (n * ss - s * s), n * ss)
 
 
 def _repeats(equal: Floats, pairs: Floats, n: Floats, observed: Floats, expected: Floats, scale: Floats) -> Repeats:
-    """Agreement from disagreement within and between questions; an expected one that is but rounding beside `scale` counts as none."""
+    """Compute agreement from disagreement within and between questions; expected disagreement below rounding error of `scale` is 0."""
     return Repeats(ratio(equal, pairs), 1.0 - ratio((n - 1.0) * observed, np.where(expected > 1e-9 * scale, expected, 0.0)))
 
 
@@ -141,7 +174,7 @@ class BCubed(NamedTuple):
 
 
 def v_measure(truth: ArrayLike, found: ArrayLike) -> VMeasure:
-    """Return homogeneity (clusters hold one class), completeness (classes lie in one cluster) and V.
+    """Compute homogeneity (each cluster holds one class), completeness (each class lies in one cluster) and the V-measure.
 
     Parameters
     ----------
@@ -152,7 +185,8 @@ def v_measure(truth: ArrayLike, found: ArrayLike) -> VMeasure:
 
     References
     ----------
-    Rosenberg and Hirschberg (2007), with beta = 1. One class alone is homogeneous, one cluster alone complete.
+    Rosenberg and Hirschberg (2007), "V-Measure: a conditional entropy-based external cluster evaluation measure", with beta = 1.
+    With a single class homogeneity is 1; with a single cluster completeness is 1.
     """
     from sklearn.metrics import homogeneity_completeness_v_measure
 
@@ -160,7 +194,10 @@ def v_measure(truth: ArrayLike, found: ArrayLike) -> VMeasure:
 
 
 def b_cubed(truth: ArrayLike, found: ArrayLike) -> BCubed:
-    """Return the mean over elements of the share of their cluster that is of their class, and of their class that is in their cluster.
+    """Compute B-cubed precision and recall.
+
+    Precision is the mean over elements of the share of the element's cluster that has its class; recall is the mean share of the
+    element's class that lies in its cluster.
 
     Parameters
     ----------
@@ -171,7 +208,7 @@ def b_cubed(truth: ArrayLike, found: ArrayLike) -> BCubed:
 
     References
     ----------
-    Bagga and Baldwin (1998), each element with the same weight.
+    Bagga and Baldwin (1998), "Algorithms for scoring coreference chains", with equal weight for each element.
     """
     from sklearn.metrics.cluster import contingency_matrix
 

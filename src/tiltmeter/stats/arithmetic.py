@@ -1,4 +1,4 @@
-"""Elementwise arithmetic along the last axis in which "no data" is NaN and never a warning."""
+"""Elementwise arithmetic and reductions over the last axis in which missing data are NaN and raise no warning."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from numpy.typing import ArrayLike
 from tiltmeter.arrays import Floats, Index
 
 ROUNDING = 1e-12
-"""Values that are equal in exact arithmetic differ by this much, relatively, after sums in another order."""
+"""Relative tolerance for values that are equal in exact arithmetic but were summed in a different order."""
 CONSTANT = 1e-13
-"""A variance this small beside the mean square is what rounding leaves of a constant."""
+"""A variance below this share of the mean square is rounding error of a constant."""
 
 
 def ratio(a: ArrayLike, b: ArrayLike) -> Floats:
-    """Return a / b elementwise (with broadcasting), NaN wherever b is 0 or either is NaN."""
+    """Divide a by b elementwise, with broadcasting; NaN where b is 0 or either is NaN."""
     top, bottom = float_arrays(a, b)
     found = np.full(top.shape, np.nan)
     np.divide(top, bottom, out=found, where=bottom != 0)
@@ -22,36 +22,36 @@ def ratio(a: ArrayLike, b: ArrayLike) -> Floats:
 
 
 def floats(values: ArrayLike) -> Floats:
-    """Return the values as an array of float64."""
+    """Convert the values to a float64 array."""
     return np.asarray(values, dtype=np.float64)
 
 
 def count_present(values: Floats) -> Index:
-    """Return how many of (..., n) values are not NaN."""
+    """Count the values of (..., n) that are not NaN, over the last axis."""
     return np.asarray((~np.isnan(values)).sum(axis=-1))
 
 
 def float_arrays(*values: ArrayLike) -> tuple[Floats, ...]:
-    """Return the values as float arrays of one shape."""
+    """Convert the values to float64 arrays and broadcast them to one shape."""
     return tuple(np.broadcast_arrays(*map(floats, values)))
 
 
 def nan_mean(*arrays: ArrayLike) -> Floats:
-    """Return the elementwise mean over the given arrays (of one shape, or broadcast), skipping NaN.
-
-    Where every array is NaN the mean is NaN.
-    """
+    """Compute the elementwise mean of the given arrays, broadcast to one shape and skipping NaN; NaN where all are NaN."""
     return mean_present(np.stack(float_arrays(*arrays), axis=-1))
 
 
 def mean_present(values: Floats) -> Floats:
-    """Return the mean of (..., n) values, skipping NaN."""
+    """Compute the mean of (..., n) values over the last axis, skipping NaN; NaN where none is present."""
     present = ~np.isnan(values)
     return ratio(np.where(present, values, 0.0).sum(axis=-1), present.sum(axis=-1))
 
 
 def sorted_quantile(ordered: Floats, count: Floats | Index, share: float) -> Floats:
-    """Return a quantile of (..., n) sorted values of which the first `count` are present (linear interpolation, type 7)."""
+    """Compute a quantile of (..., n) sorted values of which the first `count` (...) are present.
+
+    Linear interpolation, type 7 of Hyndman and Fan (1996), "Sample quantiles in statistical packages".
+    """
     if not ordered.shape[-1]:
         return np.full(ordered.shape[:-1], np.nan)
     last = np.maximum(count - 1.0, 0.0)

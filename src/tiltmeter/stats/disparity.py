@@ -1,7 +1,7 @@
-"""How far the values of a statistic lie apart over groups, for many resamples at once, and Dixon's test for an outlying group.
+"""Disparity of a statistic between groups, vectorised over resamples, and Dixon's test for an outlying group.
 
-Every comparison is one entry of `COMPARISONS`: a function of `GroupValues`, which holds (..., G) values of G groups (NaN: the group has
-none) and computes what several comparisons share once.
+Each comparison is one entry of `COMPARISONS`: a function of a `GroupValues` object, which holds (..., G) values of G groups (NaN where a
+group has no value) and caches intermediate results that several comparisons use.
 """
 
 from __future__ import annotations
@@ -19,58 +19,58 @@ from tiltmeter.stats.arithmetic import ROUNDING, count_present, floats, mean_pre
 from tiltmeter.stats.summary import DEFAULT_FORMULAS, Formulas
 
 SMALLEST, LARGEST = 3, 30
-"""Numbers of values that Dixon's test is for."""
+"""Smallest and largest number of values for which Dixon's test is defined."""
 NOT_APPLICABLE, NOT_SIGNIFICANT = "not applicable due to sample size", "not significance"
 
 
 class GroupValues:
-    """The values of one statistic over groups, and what several comparisons need of them."""
+    """Values of one statistic by group, with cached intermediate results of the comparisons."""
 
     def __init__(self, values: Floats, formulas: Formulas = DEFAULT_FORMULAS) -> None:
-        """`values` (..., G), NaN where a group has no value."""
+        """Store `values` of shape (..., G), NaN where a group has no value."""
         self.values, self.formulas = values, formulas
 
     @cached_property
     def count(self) -> Index:
-        """How many groups have a value."""
+        """Number of groups with a value, shape (...)."""
         return np.asarray(count_present(self.values))
 
     @cached_property
     def max(self) -> Floats:
-        """The greatest value."""
+        """Largest value, shape (...)."""
         return np.asarray(np.fmax.reduce(self.values, axis=-1))
 
     @cached_property
     def min(self) -> Floats:
-        """The least value."""
+        """Smallest value, shape (...)."""
         return np.asarray(np.fmin.reduce(self.values, axis=-1))
 
     @cached_property
     def mean(self) -> Floats:
-        """The mean over groups."""
+        """Unweighted mean over groups, shape (...)."""
         return mean_present(self.values)
 
     @cached_property
     def squares(self) -> Floats:
-        """Sum of the squared deviations from it."""
+        """Sum of squared deviations from the mean, shape (...)."""
         return np.asarray(np.nansum((self.values - self.mean[..., None]) ** 2, axis=-1))
 
     @cached_property
     def z(self) -> Floats:
-        """Deviation of each group (..., G) from their mean in standard deviations (divisor G); NaN where all are equal."""
+        """Z-score of each group, shape (..., G), with divisor G for the standard deviation; NaN where all values are equal."""
         sd = np.sqrt(self.squares / self.count)
         sd = np.where(sd > ROUNDING * np.abs(self.mean), sd, np.nan)
         return (self.values - self.mean[..., None]) / sd[..., None]
 
     @cached_property
     def dixon(self) -> DixonTest:
-        """Dixon's ratios of both ends, and the critical value at 95%."""
-        # Equal but for rounding, values would seem to lie apart.
+        """Dixon's ratios of both ends, and the two-sided critical value at 5%."""
+        # Values that differ by rounding error only count as equal.
         equal = self.max - self.min <= ROUNDING * np.maximum(np.abs(self.max), np.abs(self.min))
         return dixon_test(np.where(equal[..., None] & ~np.isnan(self.values), 0.0, self.values))
 
     def among_several(self, value: Floats) -> Floats:
-        """Return a comparison where it needs two groups; the original compares one with itself."""
+        """Mask a comparison that needs two groups with NaN; the original formulas also compare a single group with itself."""
         return np.where(self.count > 1, value, np.nan) if self.formulas.proper_comparisons else value
 
 
@@ -79,7 +79,7 @@ def _range(groups: GroupValues) -> Floats:
 
 
 def _smallest_ratio(groups: GroupValues) -> Floats:
-    # A ratio is one of amounts; of negative values, or of nothing, it says nothing. The original gives it for negative values too.
+    # The ratio is defined for non-negative values with a positive maximum; the original formula also accepts negative values.
     defined = (groups.max > 0) & (groups.min >= 0) if groups.formulas.proper_comparisons else groups.max != 0
     return groups.among_several(ratio(groups.min, np.where(defined, groups.max, 0.0)))
 
@@ -93,18 +93,19 @@ def _dixon_q(groups: GroupValues) -> Floats:
 
 
 class DisparityMeasure(NamedTuple):
-    """One entry.
+    """One comparison of groups.
 
     Attributes
     ----------
     compute
-        The comparison of (..., G) values.
+        Function of a `GroupValues` of shape (..., G); returns an array of shape (...).
     none
-        Its value where groups do not differ at all, if it is a distance from there that noise lifts; the interval is then corrected.
+        Value when all groups are equal, for measures whose distance from it is inflated by sampling noise; their interval is corrected
+        for that. None for other measures.
     extreme
-        +1 if great values speak of a difference, -1 if small ones do, 0 if it is no test.
+        +1 if large values indicate a difference, -1 if small values do, 0 if the measure is not tested.
     group
-        Which group it is about: "max", "min", "z" (the greatest |z|), "low" or "high" (an end), "end" (the farther end), or none.
+        The group reported with the measure: "max", "min", "z" (largest |z|), "end" (the end with the larger Dixon ratio), or "" for none.
     """
 
     compute: Callable[[GroupValues], Floats]
@@ -130,7 +131,7 @@ COMPARISONS: Mapping[str, DisparityMeasure] = {
 
 
 class DixonTest(NamedTuple):
-    """Ratios of the least and the greatest value, and the critical value of the larger of them; NaN where there is no test."""
+    """Dixon's ratios of the smallest and the largest value, and the critical value for the larger ratio; NaN where there is no test."""
 
     low: Floats
     high: Floats
@@ -138,19 +139,19 @@ class DixonTest(NamedTuple):
 
 
 def dixon_test(values: ArrayLike) -> DixonTest:
-    """Return Dixon's ratios of both ends of (..., n) values along the last axis, NaN being missing.
+    """Compute Dixon's ratios of the smallest and the largest value along the last axis.
 
-    The ratio depends on how many values there are: r10 (3 to 7), r11 (8 to 10), r21 (11 to 13), r22 (14 to 30).
+    The ratio depends on the number of values present: r10 (3 to 7), r11 (8 to 10), r21 (11 to 13), r22 (14 to 30).
 
     Parameters
     ----------
     values
-        Any shape; the number of values present decides which ratio is used.
+        (..., n) values; NaN is missing.
 
     Returns
     -------
-    Arrays of the leading shape. An outlier is one whose ratio exceeds the critical value (two-sided, at 5%). All values equal, or fewer
-    than 3 or more than 30 of them, give NaN ratios.
+    Arrays of shape (...). A value is an outlier if its ratio exceeds the critical value (two-sided, at 5%). The ratios are NaN where all
+    values are equal, or where fewer than 3 or more than 30 are present.
 
     References
     ----------
@@ -160,22 +161,23 @@ def dixon_test(values: ArrayLike) -> DixonTest:
     low, high, critical = np.full((3, *given.shape[:-1]), np.nan)
     alphas, rows = critical_values_of("dixon_critical.csv")
     for n, chosen, x in _by_count(given):
-        step = 1 + (n >= 11)  # how far the neighbour lies from the end
-        cut = (n >= 8) + (n >= 14)  # how many values the other end leaves out
+        step = 1 + (n >= 11)  # position of the neighbour, counted from the tested end
+        cut = (n >= 8) + (n >= 14)  # values ignored at the opposite end
         with np.errstate(invalid="ignore", divide="ignore"):
             below = (x[:, step] - x[:, 0]) / (x[:, n - 1 - cut] - x[:, 0])
             above = (x[:, n - 1] - x[:, n - 1 - step]) / (x[:, n - 1] - x[:, cut])
-        # All other values equal: the end lies wholly apart (1), and where it equals them too there is nothing to test (NaN).
+        # If all other values are equal, the ratio is 1; if the end equals them too, it is NaN.
         low[chosen], high[chosen] = (np.where(np.isinf(part), 1.0, part) for part in (below, above))
         critical[chosen] = rows[n][alphas.index(0.05)]
     return DixonTest(low, high, critical)
 
 
 def original_verdicts(values: ArrayLike) -> Objects:
-    """Return what the package `sagedbias` says of (..., n) values, NaN being missing: the smallest significance level reached, in words.
+    """Reproduce the verdict of the package `sagedbias` on (..., n) values: a text with the smallest significance level reached.
 
-    It looks at the low end only and divides by the whole range; for 4 to 7 values its ratio is always 0; and it has critical values
-    for 8 to 20, 25 and 30 values only (those of Rorabacher 1991, in `dixon_published.csv`), so that nothing else can be significant.
+    The package tests the smallest value only and divides by the whole range. For 4 to 7 values its ratio is always 0. It has critical
+    values for 8 to 20, 25 and 30 values only (Rorabacher 1991, in `dixon_published.csv`); other numbers of values are never significant.
+    NaN is missing.
     """
     given = floats(values)
     verdicts = np.full(given.shape[:-1], NOT_APPLICABLE, dtype=object)
@@ -185,15 +187,15 @@ def original_verdicts(values: ArrayLike) -> Objects:
             continue
         step = (n >= 8) + (n >= 11)
         share = np.nan_to_num(ratio(x[:, step] - x[:, 0], x[:, n - 1] - x[:, 0]))
-        said = np.full(share.shape, NOT_SIGNIFICANT, dtype=object)
+        texts = np.full(share.shape, NOT_SIGNIFICANT, dtype=object)
         for alpha, critical in sorted(zip(alphas, rows.get(n, ()), strict=False), reverse=True):
-            said[share > critical] = f"significance at {alpha:g}"
-        verdicts[chosen] = said
+            texts[share > critical] = f"significance at {alpha:g}"
+        verdicts[chosen] = texts
     return verdicts
 
 
 def _by_count(values: Floats) -> Iterator[tuple[int, Booleans, Floats]]:
-    """For each number of values that Dixon's test is for: it, which samples have so many, and their values in order."""
+    """Yield each sample size of Dixon's test that occurs, a mask of the samples of that size, and their sorted values."""
     ordered = np.sort(values, axis=-1)
     count = count_present(ordered)
     for n in range(SMALLEST, min(LARGEST, values.shape[-1]) + 1):
@@ -203,9 +205,9 @@ def _by_count(values: Floats) -> Iterator[tuple[int, Booleans, Floats]]:
 
 @cache
 def critical_values_of(table: str) -> tuple[list[float], dict[int, list[float]]]:
-    """Return the levels of a table of critical values, and its row for each number of values.
+    """Read the significance levels of a table of critical values, and its row for each number of values.
 
-    `dixon_critical.csv` (two-sided) is computed by `scripts/dixon_critical_values.py`; `dixon_published.csv` is of one end.
+    `dixon_critical.csv` (two-sided) is computed by `scripts/dixon_critical_values.py`; `dixon_published.csv` is one-sided.
     """
     header, *rows = np.genfromtxt(Path(__file__).with_name(table), delimiter=",").tolist()
     return header[1:], {int(n): values for n, *values in rows}

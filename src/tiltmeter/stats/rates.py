@@ -1,8 +1,8 @@
-"""How often groups do something: intervals of rates, differences of rates, log-odds of words, and lines of a rate against a score.
+"""Rates by group: intervals of rates, differences of rates, log-odds of words, and regression slopes of a rate on a score.
 
-Counts `a` of `n` in one group and `c` of `m` in another. All functions of counts are vectorised and take whole counts.
-Lines y ~ a*s + b, with a in [-1, 1] and b in [0, 1], and correlations take the (weighted) count n and the sums of s, y, s*s, s*y (and
-y*y), as arrays of one shape or scalars, so that the slopes of a thousand resamples are found at once.
+Counts are `a` of `n` in one group and `c` of `m` in the other. All functions of counts are vectorised and take whole counts.
+Regression lines y ~ a*s + b, with a in [-1, 1] and b in [0, 1], and correlations are computed from the (weighted) count n and the sums of
+s, y, s*s, s*y (and y*y), given as scalars or arrays of one shape, so that the slopes of all resamples are computed at once.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # loads its submodules on first use
 from numpy.typing import ArrayLike
 
 from tiltmeter.arrays import Booleans, Floats
@@ -18,12 +19,16 @@ from tiltmeter.stats.intervals import two_sided_z
 
 SLOPE = (-1.0, 1.0)
 INTERCEPT = (0.0, 1.0)
+MOST_FREEDOM = 1e9
+"""Degrees of freedom from which Student's distribution is treated as normal."""
+MOST_GAIN = 4.0
+"""Largest accepted reduction of the variance by stratification; few trials do not support a larger estimate."""
 TOUCH = 1e-11
-"""Sums carry rounding that the data do not: a line that leaves the box by less than this touches its edge."""
+"""Rounding tolerance: a line that leaves the box by less than this counts as touching its edge."""
 
 
 class Difference(NamedTuple):
-    """Rate of the group minus rate of the others, with the ends of its interval; NaN where a group is empty."""
+    """Rate of the group minus rate of the others, with the ends of the interval; NaN where a group is empty."""
 
     estimate: Floats
     low: Floats
@@ -31,14 +36,14 @@ class Difference(NamedTuple):
 
 
 class LogOdds(NamedTuple):
-    """Log-odds ratio of each group against the others pooled (natural logarithm), and how many standard errors it is from 0."""
+    """Log-odds ratio (natural logarithm) of each group against all others pooled, and its z-score (estimate / standard error)."""
 
     estimate: Floats
     z: Floats
 
 
 def counts_and_sizes(*given: ArrayLike) -> tuple[Floats, ...]:
-    """Return counts and sizes by turns as float arrays of one shape (whole numbers are exact in them up to 2**53).
+    """Convert alternating counts and sizes to float64 arrays of one shape and check them; whole numbers are exact up to 2**53.
 
     Raises
     ------
@@ -47,22 +52,26 @@ def counts_and_sizes(*given: ArrayLike) -> tuple[Floats, ...]:
     """
     arrays = float_arrays(*given)
     for count, size in zip(arrays[::2], arrays[1::2], strict=True):
-        if (count < 0).any() or (count > size).any():  # NaN, a count that is not known, passes
+        if (count < 0).any() or (count > size).any():  # NaN, an unknown count, is accepted
             raise ValueError("counts must lie between 0 and the size of their group")
     return arrays
 
 
 def wilson_interval(successes: ArrayLike, n: ArrayLike, level: float) -> tuple[Floats, Floats]:
-    """Return both ends of Wilson's score interval of proportions (with broadcasting); NaN where n is 0.
+    """Compute Wilson's score interval of proportions, with broadcasting.
 
     Parameters
     ----------
     successes
-        Between 0 and n.
+        Number of successes, between 0 and n; any shape.
     n
-        Numbers of independent trials.
+        Number of independent trials.
     level
         Confidence level.
+
+    Returns
+    -------
+    Lower and upper ends in the broadcast shape; NaN where n is 0.
 
     Raises
     ------
@@ -76,13 +85,13 @@ def wilson_interval(successes: ArrayLike, n: ArrayLike, level: float) -> tuple[F
     k, of = counts_and_sizes(successes, n)
     z = two_sided_z(level)
     low, high = _wilson_ends(ratio(k, of), of, z)
-    # Rounding may leave an end an ulp outside [0, 1], or off 0 and 1 where it is just that.
+    # Correct rounding errors: ends just outside [0, 1], and ends that are exactly 0 or 1.
     low = np.where((k == 0) & (of > 0), 0.0, np.clip(low, 0.0, 1.0))
     return low, np.where((k == of) & (of > 0), 1.0, np.clip(high, 0.0, 1.0))
 
 
 def rate_difference(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike, level: float = 0.95) -> Difference:
-    """Return a/n - c/m with Newcombe's interval (his method 10: both Wilson intervals, joined by squares).
+    """Compute a/n - c/m with Newcombe's hybrid score interval (method 10), which combines the two Wilson intervals.
 
     Parameters
     ----------
@@ -97,6 +106,10 @@ def rate_difference(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike, leve
     level
         Confidence level.
 
+    Returns
+    -------
+    Estimates and interval ends in the broadcast shape; NaN where a group is empty.
+
     Raises
     ------
     ValueError
@@ -110,11 +123,20 @@ def rate_difference(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike, leve
     return stratified_rate_difference(a[..., None], n[..., None], c[..., None], m[..., None], level)
 
 
-def stratified_rate_difference(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike, level: float = 0.95) -> Difference:
-    """Return the Mantel-Haenszel difference of rates over strata, with a stratified Newcombe interval.
+def stratified_rate_difference(
+    a: ArrayLike,
+    n: ArrayLike,
+    c: ArrayLike,
+    m: ArrayLike,
+    level: float = 0.95,
+    *,
+    inflation: ArrayLike = 1.0,
+    freedom: ArrayLike = np.inf,
+) -> Difference:
+    """Compute the Mantel-Haenszel difference of rates over strata, with a stratified Newcombe interval.
 
-    Each stratum weighs n*m/(n+m). The interval joins a Wilson interval of either group's weighted rate, whose effective size
-    1 / sum(w**2 / n) has the same variance; it is Newcombe's for one stratum and a little wide where strata differ much.
+    Each stratum has weight n*m/(n+m). The interval combines the Wilson intervals of the two weighted rates. The size of each rate is the
+    number of independent trials that would give it the same variance. With a single stratum, the result is Newcombe's interval.
 
     Parameters
     ----------
@@ -128,10 +150,14 @@ def stratified_rate_difference(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: Arra
         Sizes of the others.
     level
         Confidence level.
+    inflation
+        (...) variance inflation factor: variance of the difference relative to that of independent trials; both sizes are divided by it.
+    freedom
+        (...) degrees of freedom of `inflation`, for the quantile of Student's distribution.
 
     Returns
     -------
-    A difference of shape (...); NaN where no stratum has both.
+    Estimates and interval ends of shape (...); NaN where no stratum has members of both groups.
 
     Raises
     ------
@@ -140,52 +166,70 @@ def stratified_rate_difference(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: Arra
 
     References
     ----------
-    Mantel and Haenszel (1959); Yan and Su (2010), "Stratified Wilson and Newcombe confidence intervals".
+    Mantel and Haenszel (1959); Newcombe (1998); Yan and Su (2010), "Stratified Wilson and Newcombe confidence intervals".
     """
     a, n, c, m = counts_and_sizes(a, n, c, m)
     weight = n * m / np.maximum(n + m, 1)
     weight = ratio(weight, weight.sum(axis=-1, keepdims=True))
-    z = two_sided_z(level)
+    # Wilson's interval with z * sqrt(inflation) and n trials equals that with z and n / inflation trials.
+    z = _student_quantile(level, floats(freedom)) * np.sqrt(floats(inflation))
     rate, down, up = _weighted_wilson(a, n, weight, z)
     rate_others, down_others, up_others = _weighted_wilson(c, m, weight, z)
     estimate = rate - rate_others
     return Difference(estimate, estimate - np.hypot(down, up_others), estimate + np.hypot(up, down_others))
 
 
-def _weighted_wilson(a: Floats, n: Floats, weight: Floats, z: float) -> tuple[Floats, Floats, Floats]:
-    """The weighted rate, and how far its Wilson interval reaches down and up from it."""
+def _student_quantile(level: float, freedom: Floats) -> Floats:
+    """Compute Student's quantile of a two-sided interval; the normal quantile where the degrees of freedom are infinite."""
+    if np.isinf(freedom).all():
+        return np.full(freedom.shape, two_sided_z(level))
+    quantile: Floats = scipy.special.stdtrit(np.minimum(freedom, MOST_FREEDOM), (1.0 + level) / 2.0)
+    return quantile
+
+
+def _weighted_wilson(a: Floats, n: Floats, weight: Floats, z: Floats) -> tuple[Floats, Floats, Floats]:
+    """Compute the weighted rate and the lower and upper half-widths of its Wilson interval."""
     size = np.maximum(n, 1)
-    rate = (weight * (a / size)).sum(axis=-1)
-    low, high = _wilson_ends(rate, 1.0 / (weight**2 / size).sum(axis=-1), z)
+    each = a / size
+    rate = (weight * each).sum(axis=-1)
+    share = weight**2 / size
+    # The stratified rate has a smaller variance than a binomial with the mean rate; a stratum of one trial gives no variance estimate.
+    pooled = rate * (1 - rate)
+    within = np.where(size > 1, each * (1 - each) * size / np.maximum(size - 1, 1), pooled[..., None])
+    trials = 1.0 / share.sum(axis=-1)
+    gain = np.clip(np.nan_to_num(ratio(pooled, (share * within).sum(axis=-1) * trials), nan=1.0), 1.0, MOST_GAIN)
+    # The rate of each stratum is estimated as well, which costs one degree of freedom each.
+    known = 1.0 - ratio((weight > 0).sum(axis=-1), np.where(weight > 0, n, 0).sum(axis=-1))
+    low, high = _wilson_ends(rate, trials * (1.0 + (gain - 1.0) * np.nan_to_num(known)), z)
     return rate, np.maximum(rate - low, 0), np.maximum(high - rate, 0)
 
 
-def _wilson_ends(rate: Floats, n: Floats, z: float) -> tuple[Floats, Floats]:
-    """Ends of Wilson's interval of a rate among n trials, which need not be whole; NaN where the rate is."""
+def _wilson_ends(rate: Floats, n: Floats, z: Floats | float) -> tuple[Floats, Floats]:
+    """Compute Wilson's interval of a rate in n trials, which need not be a whole number; NaN where the rate is NaN."""
     centre = (rate * n + z * z / 2) / (n + z * z)
     half = z / (n + z * z) * np.sqrt(np.maximum(rate * (1 - rate), 0) * n + z * z / 4)
     return centre - half, centre + half
 
 
 def log_odds(counts: ArrayLike, totals: ArrayLike, prior: ArrayLike) -> LogOdds:
-    """Return log-odds ratios with an informative Dirichlet prior, of each group against all others together.
+    """Compute log-odds ratios of each group against all others pooled, with an informative Dirichlet prior.
 
-    Rare words are held back by what is known of the language at large.
+    The prior shrinks the estimates of rare words towards their frequency in the language at large.
 
     Parameters
     ----------
     counts
         (..., k) uses of a word by each of k groups.
     totals
-        (..., k), or what broadcasts to it: uses of all words by each group; at least `counts`.
+        Uses of all words by each group, broadcastable to (..., k); at least `counts`.
     prior
-        (..., 2), or what broadcasts to it: the pseudo-counts of the word and of all words together, such as its uses in a
-        background corpus, scaled to the weight the prior is to have; word below total.
+        Pseudo-counts of the word and of all words, broadcastable to (..., 2): for example the counts in a background corpus, scaled to
+        the intended weight of the prior. The first must be below the second.
 
     Returns
     -------
-    Estimates and z of shape (..., k); NaN where a side has nothing to go by: no count of the word with no prior for it,
-    or nothing but the word.
+    Estimates (natural logarithm) and z-scores of shape (..., k). NaN where the odds of a side are 0 or infinite: neither a count nor a
+    prior of the word, or no other word.
 
     Raises
     ------
@@ -209,14 +253,19 @@ def log_odds(counts: ArrayLike, totals: ArrayLike, prior: ArrayLike) -> LogOdds:
 
 
 def box_line_slope(n: ArrayLike, sx: ArrayLike, sy: ArrayLike, sxx: ArrayLike, sxy: ArrayLike) -> Floats:
-    """Return the slope of the exact least-squares line within the box a in [-1, 1], b in [0, 1].
+    """Compute the exact slope of the least-squares line y ~ a*s + b with a in [-1, 1] and b in [0, 1].
 
-    The squared error is convex: if the unbounded line lies inside the box it is the answer, otherwise the best point of
-    the four edges is, and along an edge the best point is the edge's own optimum clipped to its ends.
+    The squared error is convex. If the unconstrained line lies inside the box, it is the solution; otherwise the solution is the best
+    point on the four edges, and the best point on an edge is its unconstrained optimum clipped to its ends.
+
+    Parameters
+    ----------
+    n, sx, sy, sxx, sxy
+        (Weighted) count and sums of s, y, s*s and s*y; any shape, broadcast together.
 
     Returns
     -------
-    Slopes in the broadcast shape; NaN where n is 0 or s does not vary (any slope would fit).
+    Slopes in the broadcast shape; NaN where n is 0 or s does not vary.
     """
     n, sx, sy, sxx, sxy = float_arrays(n, sx, sy, sxx, sxy)
     slope, intercept = _unbounded(n, sx, sy, sxx, sxy)
@@ -232,12 +281,17 @@ def box_line_slope(n: ArrayLike, sx: ArrayLike, sy: ArrayLike, sxx: ArrayLike, s
 
 
 def lsq_linear_slope(n: ArrayLike, sx: ArrayLike, sy: ArrayLike, sxx: ArrayLike, sxy: ArrayLike, syy: ArrayLike) -> Floats:
-    """Return the slope that `scipy.optimize.lsq_linear` finds on the rows behind the sums, with the same bounds.
+    """Compute the slope that `scipy.optimize.lsq_linear` finds for the original rows, with the same bounds.
 
-    It returns the unbounded line if that lies inside the bounds, else the end of an interior search that stops about 1e-6
-    short of the edge. The search sees the rows only through inner products, so three rows with the same inner products
-    (a square root of the 3 x 3 matrix of all sums) send it along the same path. Where the unbounded line touches an edge
-    exactly (every y is 1, say) SciPy's answer hangs on the last bit of its rounding; then the unbounded slope is returned.
+    `lsq_linear` returns the unconstrained line if it lies inside the bounds; otherwise its interior search stops about 1e-6 short of the
+    edge. The search depends on the rows through inner products only, so three rows with the same inner products (a square root of the
+    3 x 3 matrix of all sums) give the same result. Where the unconstrained line touches an edge exactly (for example if every y is 1),
+    SciPy's result depends on rounding; the unconstrained slope is returned then.
+
+    Parameters
+    ----------
+    n, sx, sy, sxx, sxy, syy
+        Count and sums of s, y, s*s, s*y and y*y; any shape, broadcast together.
 
     Returns
     -------
@@ -253,10 +307,10 @@ def lsq_linear_slope(n: ArrayLike, sx: ArrayLike, sy: ArrayLike, sxx: ArrayLike,
 
 
 def _interior_search(grams: Floats) -> Floats:
-    """Return lsq_linear's slope for each (3, 3) matrix of inner products of the columns s, 1, y."""
+    """Run `lsq_linear` for each (3, 3) matrix of inner products of the columns s, 1, y and return the slopes."""
     from scipy.optimize import lsq_linear
 
-    # Rows of sqrt(values) * vectors.T have the Gram matrix back as their inner products, singular or not.
+    # The inner products of the rows of sqrt(values) * vectors.T are the Gram matrix, even if it is singular.
     values, vectors = np.linalg.eigh(grams)
     rows = np.sqrt(np.maximum(values, 0.0))[:, :, None] * vectors.transpose(0, 2, 1)
     bounds = ([SLOPE[0], INTERCEPT[0]], [SLOPE[1], INTERCEPT[1]])
@@ -264,7 +318,7 @@ def _interior_search(grams: Floats) -> Floats:
 
 
 def _unbounded(n: Floats, sx: Floats, sy: Floats, sxx: Floats, sxy: Floats) -> tuple[Floats, Floats]:
-    """Return slope and intercept of the ordinary least-squares line, from centred moments."""
+    """Compute slope and intercept of the ordinary least-squares line from centred moments."""
     mx, my = ratio(sx, n), ratio(sy, n)
     mean_square = ratio(sxx, n)
     variance = mean_square - mx * mx
@@ -278,9 +332,9 @@ def _inside(slope: Floats, intercept: Floats) -> Booleans:
 
 
 def pearson_from_sums(n: ArrayLike, sx: ArrayLike, sy: ArrayLike, sxx: ArrayLike, sxy: ArrayLike, syy: ArrayLike) -> Floats:
-    """Return Pearson's r from the (weighted) count and the sums of x, y, x*x, x*y and y*y, over any leading axes.
+    """Compute Pearson's r from the (weighted) count and the sums of x, y, x*x, x*y and y*y.
 
-    NaN where either variable does not vary, or n is 0. Clipped to [-1, 1] against rounding.
+    Arrays of any shape, broadcast together. NaN where either variable is constant or n is 0. Clipped to [-1, 1] against rounding.
     """
     mx, my, mxx, mxy, myy = (ratio(total, n) for total in (sx, sy, sxx, sxy, syy))
     vx, vy = mxx - mx * mx, myy - my * my

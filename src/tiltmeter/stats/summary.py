@@ -1,16 +1,19 @@
-"""Summary statistics of one feature in one group, for many features and many resamples at once.
+"""Summary statistics of features by group, vectorised over features and resamples.
 
-Every statistic is one entry of `STATISTICS`: a function of a `Sample`, which holds (..., n) values and computes what several statistics
-share (sums, moments, the sorted values) once. Missing values are NaN. The leading axes are whatever the caller resamples over.
+Each statistic is one entry of `STATISTICS`: a function of a `Sample`, which holds (..., n) values and caches intermediate results (sums,
+moments, sorted values) that several statistics use. Missing values are NaN. The leading axes are chosen by the caller, for example
+features and resamples.
 
-Two definitions of each (`Formulas`): the default, and the original, which is what the package `sagedbias` computes where the two differ:
+Each statistic has two definitions (`Formulas`): the default, and the original of the package `sagedbias`, where the two differ:
 
                           default                          original
     variance, sd          divisor n - 1                    divisor n
     skewness, kurtosis    adjusted (G1, G2)                biased (g1, g2)
-    kl                    ten bins over the common range   each side over its own range
-    precision             of pairs with both values        a missing baseline counts as not within
-    standard              missing values are ignored       one missing value and nothing is selected
+    kl                    ten bins over the common range   bins over the range of each side
+    precision             share of complete pairs          a missing baseline counts as outside the tolerance
+    standard              missing values are ignored       with a missing value, nothing is selected
+
+G1, G2, g1 and g2 are those of Joanes and Gill (1998), "Comparing measures of sample skewness and kurtosis".
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from tiltmeter.stats.arithmetic import count_present, floats, mean_present, sort
 
 EPSILON = float(np.finfo(np.float64).eps)
 SMALLEST_SHARE = 1e-10
-"""Instead of the share of an empty bin in the Kullback-Leibler divergence."""
+"""Share assigned to empty bins in the Kullback-Leibler divergence."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +41,15 @@ class Formulas:
     Attributes
     ----------
     adjusted
-        Variance, skewness and kurtosis are those without the bias of small samples (divisor n - 1, G1, G2).
+        Whether variance, skewness and kurtosis are adjusted for small samples (divisor n - 1, G1, G2).
     common_bins
-        The Kullback-Leibler divergence bins both sides over their common range, not each over its own.
+        Whether the Kullback-Leibler divergence bins both sides over their common range instead of each over its own.
     pairs_only
-        Precision is a share of the pairs with both values; else a missing baseline counts as not within.
+        Whether precision is a share of the complete pairs; otherwise a missing baseline counts as outside the tolerance.
     skips_missing
-        The standard of the selection rate ignores missing values; else one missing value and nothing is selected.
+        Whether the standard of the selection rate ignores missing values; otherwise a missing value means that nothing is selected.
     proper_comparisons
-        A comparison needs two groups, and a ratio amounts: no negative values.
+        Whether comparisons require two groups, and ratios require non-negative values.
     """
 
     adjusted: bool = True
@@ -58,30 +61,31 @@ class Formulas:
 
 DEFAULT_FORMULAS = Formulas()
 SAGED_FORMULAS = Formulas(adjusted=False, common_bins=False, pairs_only=False, skips_missing=False, proper_comparisons=False)
-"""What the package `sagedbias` computes."""
+"""Formulas of the package `sagedbias`."""
 
 
 @dataclass(frozen=True)
 class SummaryOptions:
-    """What the statistics leave open.
+    """Options of the statistics.
 
     Attributes
     ----------
     width
-        Bin width of the mode; the first bin begins at the least value of the group.
+        Bin width of the mode, in the unit of the feature; the first bin starts at the smallest value of the group.
     quantiles
-        Both ends of the quantile range.
+        Lower and upper end of the quantile range, from 0 to 1.
     percentiles
-        Both ends of the percentile range.
+        Lower and upper end of the percentile range, from 0 to 100.
     bins
-        Bins of the Kullback-Leibler divergence.
+        Number of bins of the Kullback-Leibler divergence.
     tolerance
-        How near the baseline counts as equal, for precision.
+        Largest distance from the baseline that counts as equal, for precision.
     standard
-        What a value is held against for the selection rate: "mean", "median", "mode=WIDTH", "quantile=Q", "percentile=P" over
-        all groups together, or "fixed=VALUE".
+        Threshold of the selection rate: "mean", "median", "mode=WIDTH", "quantile=Q" or "percentile=P" of all groups together, or
+        "fixed=VALUE".
     method
-        "larger" (at least the standard), "smaller" (at most), "within-range=R" or "within-percentage=SHARE" of it.
+        Which values are selected: "larger" (at least the standard), "smaller" (at most the standard), "within-range=R" or
+        "within-percentage=SHARE" of the standard.
     """
 
     width: float = 0.5
@@ -94,23 +98,23 @@ class SummaryOptions:
 
 
 def _name_and_number(given: str) -> tuple[str, float | None]:
-    """The parts of "quantile=0.25"."""
+    """Split a setting such as "quantile=0.25" into its name and number."""
     name, _, value = given.partition("=")
     return name, float(value) if value else None
 
 
 class Sample:
-    """The values of one group in one or more resamples, and what several statistics need of them, computed once."""
+    """Values of one group in one or more resamples, with cached intermediate results of the statistics."""
 
     def __init__(
         self, values: Floats, baseline: Floats | None, standard: Floats, options: SummaryOptions, formulas: Formulas = DEFAULT_FORMULAS
     ) -> None:
-        """`values` (C, ..., n), `baseline` the same or None; NaN is missing. `standard` broadcasts against `values`."""
+        """Store `values` (C, ..., n), `baseline` of the same shape or None, and `standard`, which broadcasts; NaN is missing."""
         self.values, self.baseline, self.standard, self.options, self.formulas = values, baseline, standard, options, formulas
         self._shared: tuple[Floats, Index] | None = None
 
     def paired_with(self, baselines: Floats, of: Index) -> Sample:
-        """Return the sample of the columns (C) that have a row `of` them in `baselines` (B, ..., n), none where it is negative."""
+        """Pair each column (C) with the row `of` (C,) of `baselines` (B, ..., n); columns with a negative number are dropped."""
         paired = of >= 0
         values = self.values if paired.all() else self.values[paired]
         standard = self.standard[paired] if len(self.standard) == len(paired) else self.standard
@@ -119,29 +123,29 @@ class Sample:
         return sample
 
     def coded(self) -> Sample:
-        """Return the same sample of the values' `order_codes`."""
+        """Return the sample with values and baseline replaced by their `order_codes`."""
         baseline = None if self.baseline is None else order_codes(self.baseline)
         return Sample(order_codes(self.values), baseline, self.standard, self.options, self.formulas)
 
     @cached_property
     def present(self) -> Booleans:
-        """Which values are not missing."""
+        """Mask of the values that are not missing."""
         return ~np.isnan(self.values)
 
     @cached_property
     def complete(self) -> bool:
-        """Whether none is missing."""
+        """Whether no value is missing."""
         return bool(self.present.all())
 
     @cached_property
     def count(self) -> Floats:
-        """How many values there are."""
+        """Number of values present."""
         shape = self.values.shape
         return np.full(shape[:-1], float(shape[-1])) if self.complete else floats(self.present.sum(axis=-1))
 
     @cached_property
     def mean(self) -> Floats:
-        """Their mean."""
+        """Mean of the values."""
         return np.asarray(self._filled(self.values).sum(axis=-1) / self.count)
 
     @cached_property
@@ -161,17 +165,17 @@ class Sample:
 
     @cached_property
     def constant(self) -> Booleans:
-        """Whether the deviations are but rounding."""
+        """Whether the deviations are rounding error only."""
         return self.spread <= (EPSILON * self.mean) ** 2
 
     @cached_property
     def ordered(self) -> Floats:
-        """The values sorted, what is missing last."""
+        """Sorted values, missing values last."""
         return np.sort(self.values, axis=-1)
 
     @cached_property
     def pairs(self) -> tuple[Floats, Floats]:
-        """Values and baseline, both missing where either is."""
+        """Values and baseline, both NaN where either is missing."""
         assert self.baseline is not None
         missing = np.isnan(self.values + self.baseline)
         if not missing.any():
@@ -180,7 +184,7 @@ class Sample:
 
     @cached_property
     def pair_ranks(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Twice the ranks of `pairs`; the values are whole numbers here."""
+        """Twice the ranks of `pairs`, whose values are whole numbers (see `coded`)."""
         first, second = self.pairs
         if self._shared is None or second is not self.baseline:
             return _twice_ranks(first), _twice_ranks(second)
@@ -188,24 +192,24 @@ class Sample:
         return _twice_ranks(first), _twice_ranks(baselines)[of]
 
     def quantile(self, share: float) -> Floats:
-        """Return a quantile of the values (linear interpolation)."""
+        """Compute a quantile of the values (linear interpolation)."""
         return sorted_quantile(self.ordered, self.count, share)
 
     def _filled(self, values: Floats) -> Floats:
-        """What was computed of the values, 0 where one is missing."""
+        """Replace results for missing values by 0."""
         return values if self.complete else np.where(self.present, values, 0.0)
 
 
 def bin_numbers(x: Floats, start: Floats, step: Floats) -> Floats:
-    """Return the number of the bin of (..., n) values; bins begin at `start` (..., 1), and a value on an edge belongs to the upper bin.
+    """Compute the bin number of (..., n) values; bins start at `start` (..., 1), and a value on an edge belongs to the upper bin.
 
-    Edges are start + number * step, as `np.histogram` and `np.arange` have them, whatever rounding does to the division.
+    Edges are start + number * step, as in `np.histogram` and `np.arange`, regardless of rounding in the division.
     """
     place = x - start
     place /= step
     bins, nearest = np.floor(place), np.rint(place)
     place -= nearest
-    # Rounding matters beside an edge only; there the edge itself decides.
+    # Rounding matters near an edge only; there the value is compared with the edge itself.
     near = np.flatnonzero(np.abs(place, out=place) < 1e-9)
     lane, number = near // x.shape[-1], nearest.ravel()[near]
     bins.ravel()[near] = number - (x.ravel()[near] < start.ravel()[lane] + number * step.ravel()[lane])
@@ -213,23 +217,23 @@ def bin_numbers(x: Floats, start: Floats, step: Floats) -> Floats:
 
 
 def fullest_bin(ordered: Floats, width: float) -> Floats:
-    """Return the middle of the fullest bin (the lowest of equals) of sorted values; bins begin at the least value."""
+    """Compute the mode of sorted (..., n) values: the middle of the fullest bin (the lowest of ties); bins start at the smallest value."""
     start = ordered[..., :1]
-    step = (start + width) - start  # the step that np.arange takes, so that values on an edge fall in the same bin
+    step = (start + width) - start  # the step of np.arange, so that values on an edge fall in the same bin
     bins = bin_numbers(ordered, start, step)
     places = np.arange(ordered.shape[-1], dtype=np.int32)
     new = np.ones(ordered.shape, dtype=bool)
     np.not_equal(bins[..., 1:], bins[..., :-1], out=new[..., 1:])
     length = places - np.maximum.accumulate(np.where(new, places, np.int32(0)), axis=-1)
-    # NaN equals nothing, so that what is missing makes runs of length 0 behind all others.
+    # NaN is not equal to NaN, so missing values form runs of length 0 at the end.
     fullest = np.take_along_axis(bins, np.argmax(length, axis=-1)[..., None], axis=-1)
     return (start + fullest * step)[..., 0] + width / 2.0
 
 
 def standards(values: Floats, options: SummaryOptions, formulas: Formulas = DEFAULT_FORMULAS) -> Floats:
-    """Return the standard of the selection rate of each row of (C, N) values, all groups together.
+    """Compute the standard of the selection rate for each row of (C, N) values of all groups together, shape (C,).
 
-    Where missing values are not skipped, one makes it NaN, and counts as greater than all others for the mode.
+    If the formulas do not skip missing values, a missing value makes the standard NaN; for the mode it counts as larger than all others.
     """
     name, value = _name_and_number(options.standard)
     if name == "fixed":
@@ -249,10 +253,10 @@ def standards(values: Floats, options: SummaryOptions, formulas: Formulas = DEFA
 
 
 class Statistic(NamedTuple):
-    """One entry: how it is computed, and whether it needs the baseline, is a share (between 0 and 1), or depends on the order alone.
+    """One statistic: its function, and whether it needs a baseline, is a share (0 to 1), or depends on the order of the values only.
 
-    `compute` gets a `Sample` and gives one number for each of its leading axes: shape `sample.values.shape[:-1]`, NaN where it is not
-    defined. It is called for many features, groups and resamples at once. If it is `ranked`, the values are `order_codes`.
+    `compute` takes a `Sample` and returns an array of shape `sample.values.shape[:-1]`, NaN where the statistic is undefined. It is called
+    for many features, groups and resamples at once. For `ranked` statistics, the values are `order_codes`.
     """
 
     compute: Callable[[Sample], Floats]
@@ -285,7 +289,7 @@ def _range_between(sample: Sample, low: float, high: float) -> Floats:
 
 
 def _divergence(sample: Sample) -> Floats:
-    """Kullback-Leibler divergence from the baseline's histogram to the group's."""
+    """Compute the Kullback-Leibler divergence of the group's histogram from the baseline's, in nats."""
     assert sample.baseline is not None
     sides = sample.values, sample.baseline
     lows, highs = ([end(side, axis=-1) for side in sides] for end in (np.fmin.reduce, np.fmax.reduce))
@@ -296,14 +300,14 @@ def _divergence(sample: Sample) -> Floats:
 
 
 def _bin_shares(x: Floats, low: Floats, high: Floats, bins: int) -> Floats:
-    """Share of the values in each of equally wide bins, as np.histogram counts them (the last bin holds its upper edge)."""
+    """Compute the share of the values in each bin of equal width, as np.histogram counts them (the last bin includes its upper edge)."""
     even = 0.5 * (low == high)
     start, stop = (low - even)[..., None], (high + even)[..., None]
     numbers = bin_numbers(x, start, (stop - start) / bins)
     missing = np.isnan(numbers)
     if missing.any():
         numbers[missing] = bins + 1
-    # Two bins more: for the upper edge, and for what is missing.
+    # Two further bins: for values on the upper edge, and for missing values.
     numbers += (bins + 2) * np.arange(low.size).reshape(start.shape)
     counts = np.bincount(numbers.ravel().astype(np.intp), minlength=(bins + 2) * low.size).reshape(*low.shape, -1)
     counts[..., bins - 1] += counts[..., bins]
@@ -334,31 +338,31 @@ def _selection_rate(sample: Sample) -> Floats:
 
 
 def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
-    """Return Pearson's correlation of (..., n) values, of which both or neither are NaN; NaN where one side does not vary."""
-    present = x == x  # NaN equals nothing
+    """Compute Pearson's correlation of (..., n) pairs, in which both or neither are NaN; NaN where one side is constant."""
+    present = x == x  # False for NaN
     count, complete = present.sum(axis=-1), present.all()
     means = [(side if complete else np.where(present, side, 0.0)).sum(axis=-1) / count for side in (x, y)]
     dx, dy = (side - mean[..., None] for side, mean in zip((x, y), means, strict=True))
     if not complete:
         dx, dy = (np.where(present, away, 0.0) for away in (dx, dy))
     sxx, syy, sxy = (np.einsum("...n,...n->...", a, b) for a, b in ((dx, dx), (dy, dy), (dx, dy)))
-    # A sum of squares that rounding alone makes is no variation.
+    # Sums of squares up to these are rounding error of a constant.
     floors = [count * (EPSILON * mean) ** 2 for mean in means]
     varies = (count > 1) & (sxx > floors[0]) & (syy > floors[1])
     return np.where(varies, np.clip(sxy / np.sqrt(sxx * syy), -1.0, 1.0), np.nan)
 
 
 def order_codes(values: Floats) -> Floats:
-    """Return whole numbers that order as (..., n) values do, equal where they are equal; NaN stays."""
+    """Compute dense ranks of (..., n) values: whole numbers with the same order and the same ties; NaN stays NaN."""
     from scipy.stats import rankdata
 
     return np.asarray(rankdata(values, method="dense", axis=-1, nan_policy="omit"))
 
 
 def _twice_ranks(codes: Floats) -> NDArray[Any]:
-    """Twice the ranks 1, 2, ... of (..., n) whole numbers, ties sharing the mean of theirs; NaN stays, in an array of floats.
+    """Compute twice the ranks 1, 2, ... of (..., n) whole numbers, with mean ranks for ties; NaN stays NaN, in an array of floats.
 
-    A number and its place are sorted as one, and so are its place and its rank: several times as fast as sorting places by numbers.
+    Number and position are packed into one integer and sorted together, then position and rank: several times faster than `argsort`.
     """
     n, missing = codes.shape[-1], np.isnan(codes)
     bits, top = n.bit_length(), np.fmax.reduce(codes, axis=None, initial=n) + 1
@@ -366,7 +370,7 @@ def _twice_ranks(codes: Floats) -> NDArray[Any]:
     digits, mask, places = whole(bits), whole((1 << bits) - 1), np.arange(n, dtype=whole)
 
     def placed(numbers: NDArray[Any]) -> NDArray[Any]:
-        """The place of each number, the first of equals first."""
+        """Return the position of each number in sorted order, ties in order of appearance."""
         keys: NDArray[Any] = numbers << digits
         keys |= places
         keys.sort()
@@ -378,19 +382,22 @@ def _twice_ranks(codes: Floats) -> NDArray[Any]:
         return keys
 
     numbers = np.where(missing, top, codes).astype(whole)
-    # Placed from either end, equals add up to the same.
+    # The sum of the positions from both ends is the same for all ties.
     twice = placed(numbers) + placed(numbers[..., ::-1])[..., ::-1] + whole(2)
     return np.where(missing, np.nan, twice) if missing.any() else twice
 
 
 def _kendall(sample: Sample) -> Floats:
-    """Kendall's tau-b: every pair is looked at, one distance between places at a time; NaN where one side does not vary."""
+    """Compute Kendall's tau-b from all pairs, one distance between positions at a time; NaN where one side is constant.
+
+    Kendall (1945), "The treatment of ties in ranking problems".
+    """
     n = sample.values.shape[-1]
     sides = (np.ascontiguousarray(np.moveaxis(ranks, -1, 0)) for ranks in sample.pair_ranks)
     x, y = (side if side.dtype.kind == "f" else side.astype(np.min_scalar_type(2 * n)) for side in sides)
     products, left, right = np.zeros((3, *x.shape), dtype=np.min_scalar_type(-n))
     if all((np.square(side, dtype=np.float64).sum(axis=0) == 2 * n * (n + 1) * (2 * n + 1) / 3).all() for side in (x, y)):
-        # Without ties, of which any would lower this sum, a pair is in the same order or in the opposite one.
+        # The sum of squared ranks shows that there are no ties, so each pair is either concordant or discordant.
         for step in range(1, n):
             products[step:] += (x[step:] > x[:-step]) == (y[step:] > y[:-step])
         return floats(4.0 * products.sum(axis=0, dtype=np.float64) / (n * (n - 1)) - 1.0)
@@ -424,11 +431,23 @@ STATISTICS: Mapping[str, Statistic] = {
 
 
 def summarise(sample: Sample, names: Sequence[str], known: Mapping[str, Statistic] = STATISTICS) -> dict[str, Any]:
-    """Return each named statistic of a sample, shaped as its leading axes; NaN where it is not defined.
+    """Compute the named statistics of a sample.
 
-    Statistics that need a baseline are left out where the sample has none. `known` holds those that are meant by the names.
+    Parameters
+    ----------
+    sample
+        The values, shape (..., n), with or without a baseline.
+    names
+        Names of statistics in `known`.
+    known
+        Statistics by name.
+
+    Returns
+    -------
+    An array of shape (...) for each name, NaN where the statistic is undefined. Statistics that need a baseline are omitted if the sample
+    has none.
     """
-    with np.errstate(all="ignore"):  # 0/0 is how "not defined" arises, and it is what NaN is for
+    with np.errstate(all="ignore"):  # undefined statistics arise as 0/0 and become NaN
         asked = {name: known[name] for name in names if sample.baseline is not None or not known[name].paired}
         coded = sample.coded() if any(one.ranked for one in asked.values()) else sample
         return {name: one.compute(coded if one.ranked else sample) for name, one in asked.items()}

@@ -1,14 +1,14 @@
-"""Tests of counts, very many at once: is a rate greater, do groups differ, and which of many findings count.
+"""Significance tests of counts, vectorised over many tests: one-sided comparisons of rates, independence, and multiple testing.
 
-Counts `a` of `n` in one group stand beside `c` of `m` in another. All functions are vectorised over tests, take whole counts, and
-give p = 1 where the margins leave nothing to test (an empty group, a count of 0, a count of all). `greater` is the one-sided
-test of choice; the two it is made of are public as well.
+Counts are `a` of `n` in one group and `c` of `m` in the other. All functions take whole counts and return p = 1 where the margins leave
+nothing to test (an empty group, no successes, or successes only). `greater` is the recommended one-sided test; `exact_greater` and
+`z_greater`, between which it chooses, are public as well.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import scipy  # its parts are loaded when they are first used
+import scipy  # loads its submodules on first use
 from numpy.typing import ArrayLike
 
 from tiltmeter.arrays import Floats
@@ -16,29 +16,30 @@ from tiltmeter.stats.arithmetic import count_present, floats, ratio
 from tiltmeter.stats.rates import counts_and_sizes
 
 SMALL = 5.0
-"""Cochran's rule: below this expected count the normal approximation of a 2 x 2 table is not trusted."""
+"""Cochran's rule: below this expected count, the normal approximation of a 2 x 2 table is not used."""
 TABLE_CELLS = 1 << 21
-"""Array elements that exact tests over strata hold at once (16 MiB)."""
+"""Array elements that exact tests over strata hold in memory at once (16 MiB)."""
 
 
 def independence_p(a: ArrayLike, n: ArrayLike) -> Floats:
-    """Return the p-value of the chi-squared test of independence for tables of k groups x (does, does not).
+    """Compute p-values of the chi-squared test of independence for tables of k groups x (success, failure).
 
     Parameters
     ----------
     a
-        (tests, k) how many of each group do; 0 <= a <= n.
+        (tests, k) successes in each group; 0 <= a <= n.
     n
-        (tests, k), or what broadcasts to it: sizes of the groups. Empty groups are left out of their table.
+        Sizes of the groups, broadcastable to (tests, k). Empty groups are ignored.
 
     Returns
     -------
-    (tests,) p-values with as many degrees of freedom as there are groups less one; Yates' continuity correction is made
-    for two groups only. 1 where fewer than two groups, a count of 0 or a count of all is left.
+    (tests,) p-values with (non-empty groups - 1) degrees of freedom; Yates' continuity correction is applied for two groups only. 1 where
+    fewer than two groups are left, or where there are no successes or no failures.
 
     References
     ----------
-    Pearson (1900); Yates (1934). Agrees with `scipy.stats.chi2_contingency`, which takes one table at a time.
+    Pearson (1900); Yates (1934), "Contingency tables involving small numbers and the χ² test". Agrees with
+    `scipy.stats.chi2_contingency`, which takes one table at a time.
     """
     does, size = counts_and_sizes(a, n)
     total = size.sum(axis=-1, keepdims=True)
@@ -52,9 +53,9 @@ def independence_p(a: ArrayLike, n: ArrayLike) -> Floats:
 
 
 def greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
-    """Return the one-sided p-value that the rate a/n is greater than c/m.
+    """Compute one-sided p-values for the alternative that the rate a/n is greater than c/m.
 
-    `exact_greater` where the smallest expected count of the 2 x 2 table is below 5, `z_greater` elsewhere.
+    Uses `exact_greater` where the smallest expected count of the 2 x 2 table is below 5 (Cochran's rule), and `z_greater` elsewhere.
 
     Parameters
     ----------
@@ -66,6 +67,10 @@ def greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
         Count in the others.
     m
         Size of the others.
+
+    Returns
+    -------
+    p-values in the broadcast shape.
 
     Raises
     ------
@@ -81,11 +86,14 @@ def greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
 
 
 def z_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
-    """Return the one-sided p-value that a/n is greater than c/m, by the normal approximation with continuity correction.
+    """Compute one-sided p-values for a/n greater than c/m by the normal approximation with continuity correction.
 
-    Arguments as for `greater`. Half the p-value of `independence_p` wherever a exceeds its expectation by half a count or more.
+    Arguments and result are those of `greater`. The p-value is half that of `independence_p` where a exceeds its expectation by at least
+    half a count.
 
-    Source: Yates (1934).
+    References
+    ----------
+    Yates (1934), "Contingency tables involving small numbers and the χ² test".
     """
     a, n, c, m = counts_and_sizes(a, n, c, m)
     does, total = a + c, np.maximum(n + m, 1)
@@ -94,23 +102,25 @@ def z_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
 
 
 def exact_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
-    """Return the one-sided p-value of Fisher's exact test that a/n is greater than c/m.
+    """Compute one-sided p-values of Fisher's exact test for a/n greater than c/m.
 
-    It is the hypergeometric chance of `a` or more, given the margins; tiny p-values keep their relative precision. Arguments as for
-    `greater`.
+    The p-value is the hypergeometric probability of `a` or more, given the margins; very small p-values keep their relative precision.
+    Arguments and result are those of `greater`.
 
-    Source: Fisher (1935).
+    References
+    ----------
+    Fisher (1935), "The logic of inductive inference".
     """
     a, n, c, m = counts_and_sizes(a, n, c, m)
     return np.asarray(scipy.stats.hypergeom.sf(a - 1, *_margins(a, n, c, m)))
 
 
 def stratified_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
-    """Return the one-sided p-value that a group's rate is greater than the others', compared within strata only.
+    """Compute one-sided p-values for a group's rate greater than that of the others, compared within strata only.
 
-    Strata in which one of the two is empty say nothing and are passed over. The normal approximation (Cochran, Mantel and
-    Haenszel, with continuity correction) is used where the sum of the counts can deviate from its expectation by 5 or more
-    both ways (Mantel and Fleiss); elsewhere the exact conditional distribution of the sum, a convolution of hypergeometrics.
+    Strata in which one of the two is empty are ignored. The Cochran-Mantel-Haenszel normal approximation with continuity correction is
+    used where the sum of the counts can deviate from its expectation by at least 5 in both directions (Mantel-Fleiss criterion).
+    Elsewhere the test is exact: the conditional distribution of the sum is a convolution of hypergeometric distributions.
 
     Parameters
     ----------
@@ -134,7 +144,9 @@ def stratified_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -
 
     References
     ----------
-    Mantel and Haenszel (1959); Mantel and Fleiss (1980); Mehta, Patel and Gray (1985).
+    Mantel and Haenszel (1959), "Statistical aspects of the analysis of data from retrospective studies of disease"; Mantel and Fleiss
+    (1980), "Minimum expected cell size requirements for the Mantel-Haenszel one-degree-of-freedom chi-square test"; Mehta, Patel and
+    Gray (1985), "Computing an exact confidence interval for the common odds ratio in several 2 x 2 contingency tables".
     """
     a, n, c, m = counts_and_sizes(a, n, c, m)
     does, total = a + c, np.maximum(n + m, 1)
@@ -144,37 +156,37 @@ def stratified_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -
     room = np.minimum((expected - lowest).sum(axis=-1), (highest - expected).sum(axis=-1))
     normal = scipy.special.ndtr(-ratio((a - expected).sum(axis=-1) - 0.5, np.sqrt(variance)))
     p = np.where((room >= SMALL) & (variance > 0), normal, 1.0)
-    # Strata without any choice give their only count for certain, so that they pass through the convolution unharmed.
+    # Strata with a single possible count have probability 1 for it and do not change the convolution.
     exact = (room < SMALL) & (variance > 0)
     p[exact] = _convolved_tail(a[exact], n[exact], c[exact], m[exact])
     return p
 
 
 def exact_independence_p(a: ArrayLike, n: ArrayLike) -> Floats:
-    """Return exact p-values of the test of independence for tables of k equal groups x (does, does not).
+    """Compute exact p-values of the test of independence for tables of k groups of equal size x (success, failure).
 
-    The chance, given the margins, of counts whose chi-squared statistic is at least the observed one, for few counts, where the
-    chi-squared approximation is not to be trusted. Among groups of one size the statistic rises with the sum of squared counts, so
-    its distribution follows from convolving (sum, sum of squares) over the groups: k * total steps on arrays of total**3 / 2 numbers
-    at most for each distinct margin. Meant for small totals.
+    The p-value is the probability, given the margins, of a chi-squared statistic at least as large as the observed one. It is intended
+    for small counts, where the chi-squared approximation is unreliable. For groups of equal size, the statistic increases with the sum of
+    squared counts, whose distribution is a convolution of (sum, sum of squares) over the groups: for each distinct margin, k * total
+    steps on arrays of at most total**3 / 2 elements.
 
     Parameters
     ----------
     a
-        (tests, k) whole counts, 0 <= a <= n.
+        (tests, k) whole counts of successes, 0 <= a <= n.
     n
         (tests,) size of every group of a test.
 
     Returns
     -------
-    (tests,) p-values. For two groups they are those of Fisher's exact test, two-sided.
+    (tests,) p-values. For two groups they equal those of the two-sided Fisher exact test.
 
     References
     ----------
     Agresti (1992), "A survey of exact inference for contingency tables".
     """
     counts, size = np.asarray(a, dtype=np.int64), np.asarray(n, dtype=np.int64)
-    # What does and what does not are alike: the rarer of the two makes the shorter convolution.
+    # Successes and failures are interchangeable; the rarer of the two gives the shorter convolution.
     rarer = np.where((2 * counts.sum(axis=1) > counts.shape[1] * size)[:, None], size[:, None] - counts, counts)
     margins, test = np.unique(np.column_stack([rarer.sum(axis=1), size]), axis=0, return_inverse=True)
     squares = (rarer * rarer).sum(axis=1)
@@ -187,20 +199,24 @@ def exact_independence_p(a: ArrayLike, n: ArrayLike) -> Floats:
 
 
 def permuted_independence_p(a: ArrayLike, n: ArrayLike, *, draws: int = 9999, seed: int) -> float:
-    """Return the p-value of the permutation test of independence for one table of k groups x (does, does not).
+    """Compute the p-value of the permutation test of independence for one table of k groups x (success, failure).
 
-    The statistic is chi-squared; its distribution is that of counts dealt to the groups at random, with all margins as they are.
+    The statistic is chi-squared; its null distribution is estimated by assigning the successes to the groups at random, with fixed margins.
 
     Parameters
     ----------
     a
-        (k,) how many of each group do; 0 <= a <= n.
+        (k,) successes in each group; 0 <= a <= n.
     n
         (k,) sizes of the groups.
     draws
-        The number of random deals; no p-value is below 1 / (draws + 1).
+        Number of random tables; no p-value is below 1 / (draws + 1).
     seed
-        The same seed gives the same deals.
+        Random seed; the same seed gives the same tables.
+
+    Returns
+    -------
+    The p-value (1 + tables with a statistic at least as large) / (1 + draws).
 
     References
     ----------
@@ -210,20 +226,20 @@ def permuted_independence_p(a: ArrayLike, n: ArrayLike, *, draws: int = 9999, se
     does, size = does[size > 0], size[size > 0]
     generator = np.random.Generator(np.random.PCG64(seed))
     dealt = generator.multivariate_hypergeometric(size, int(does.sum()), size=draws, method="marginals")
-    # With fixed margins chi-squared rises with this sum; counts that are equal in exact arithmetic differ by less than a part in 10**9.
+    # With fixed margins, chi-squared increases with this sum. The factor 1 - 1e-9 allows for rounding errors.
     observed = float((does**2 / size).sum())
     return float((1 + ((dealt**2 / size).sum(axis=1) >= observed * (1 - 1e-9)).sum()) / (draws + 1))
 
 
 def benjamini_hochberg(p: ArrayLike, axis: int | None = None) -> Floats:
-    """Return the q-value of each p-value: the smallest false-discovery rate at which it would be reported.
+    """Compute the q-value of each p-value: the smallest false discovery rate at which the test would be reported.
 
     Parameters
     ----------
     p
-        P-values, of any shape; NaN (no test was possible) stays NaN and does not count in its family.
+        p-values of any shape; NaN (no test was possible) stays NaN and is not counted in its family.
     axis
-        Along which a family lies; None: all are one family.
+        Axis along which the tests of one family lie; None: all tests are one family.
 
     Returns
     -------
@@ -236,13 +252,13 @@ def benjamini_hochberg(p: ArrayLike, axis: int | None = None) -> Floats:
 
     References
     ----------
-    Benjamini and Hochberg (1995), step-up procedure.
+    Benjamini and Hochberg (1995), "Controlling the false discovery rate: a practical and powerful approach to multiple testing".
     """
     given = floats(p)
     if ((given < 0) | (given > 1)).any():
         raise ValueError("p-values must lie within 0 and 1")
     families = given.reshape(1, -1) if axis is None else np.moveaxis(given, axis, -1)
-    # Not SciPy's `false_discovery_control`, which takes no NaN, and whose import alone takes longer than most analyses.
+    # SciPy's `false_discovery_control` does not accept NaN, and importing it takes longer than most analyses.
     order = np.argsort(families, axis=-1)  # NaN comes last
     tested = count_present(families)[..., None]
     scaled = np.take_along_axis(families, order, axis=-1) * tested / np.arange(1, families.shape[-1] + 1)
@@ -253,16 +269,16 @@ def benjamini_hochberg(p: ArrayLike, axis: int | None = None) -> Floats:
 
 
 def _margins(a: Floats, n: Floats, c: Floats, m: Floats) -> tuple[Floats, Floats, Floats]:
-    """What SciPy calls M, n and N of a hypergeometric distribution: both groups together (at least one), the group, those who do."""
+    """Return the parameters M, n and N of SciPy's hypergeometric distribution: total size (at least 1), group size, successes."""
     return np.maximum(n + m, 1), n, a + c
 
 
 def _convolved_tail(a: Floats, n: Floats, c: Floats, m: Floats) -> Floats:
-    """(tests, strata) tables -> (tests,) chance that the sum of the counts is as great or greater, given all margins."""
+    """Compute the probability, given all margins, of a sum of counts at least as large as observed: (tests, strata) -> (tests,)."""
     p = np.ones(len(a))
     lowest = np.maximum(a + c - m, 0)
     widths = (np.minimum(n, a + c) - lowest).max(axis=-1, initial=0).astype(np.intp) + 1
-    # Tests of like width go together, so that one wide table does not widen all.
+    # Group tests of similar width, so that one wide table does not enlarge the arrays of all.
     blocks = 1 + a.size * int(widths.max(initial=1)) // TABLE_CELLS
     for some in np.array_split(np.argsort(widths, kind="stable"), blocks):
         p[some] = _block_tail(a[some], n[some], c[some], m[some], lowest[some], int(widths[some].max(initial=1)))
@@ -270,10 +286,10 @@ def _convolved_tail(a: Floats, n: Floats, c: Floats, m: Floats) -> Floats:
 
 
 def _block_tail(a: Floats, n: Floats, c: Floats, m: Floats, lowest: Floats, width: int) -> Floats:
-    """The same for tests of which no stratum allows more than `width` counts, from `lowest` on."""
+    """Compute `_convolved_tail` for tests whose strata allow at most `width` different counts, starting at `lowest`."""
     tests, strata = a.shape
     x = lowest[..., None] + np.arange(width)
-    # Fifty times as fast as `pmf`, and right to nine digits for groups of up to 20,000 members.
+    # Fifty times faster than `pmf`, and accurate to nine digits for groups of up to 20,000 members.
     chance = np.exp(scipy.stats.hypergeom.logpmf(x, *(margin[..., None] for margin in _margins(a, n, c, m))))
     sums = np.zeros((tests, strata * (width - 1) + 1))
     sums[:, 0] = 1.0
@@ -284,13 +300,13 @@ def _block_tail(a: Floats, n: Floats, c: Floats, m: Floats, lowest: Floats, widt
             added[:, step : step + reach] += sums[:, :reach] * chance[:, stratum, step, None]
         sums = added
     start = (a - lowest).sum(axis=-1).astype(np.intp)
-    # Summed from the far end, smallest first.
+    # Sum from the upper end, smallest terms first.
     tails = np.cumsum(sums[:, ::-1], axis=-1)[:, ::-1]
     return np.asarray(np.minimum(tails[np.arange(tests), start], 1.0))
 
 
 def _square_sums(total: int, size: int, groups: int) -> Floats:
-    """Relative chance of each sum of squares (total**2 + 1,) of `groups` counts that add up to `total`."""
+    """Compute the relative probability of each sum of squares, shape (total**2 + 1,), of `groups` counts that add up to `total`."""
     ways = np.arange(min(total, size) + 1)
     log = scipy.special.gammaln(size + 1.0) - scipy.special.gammaln(ways + 1.0) - scipy.special.gammaln(size - ways + 1.0)
     weight = np.exp(log - log.max())

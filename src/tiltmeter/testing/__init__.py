@@ -1,4 +1,4 @@
-"""For other people's tests: assertions on a model, and suites that plugins must pass."""
+"""Support for tests: assertions about models, and conformance checks for plugins."""
 
 import lazy_loader
 

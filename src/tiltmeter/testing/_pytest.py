@@ -1,4 +1,4 @@
-"""The pytest plugin: runs of studies as a fixture. Every pytest loads it, so nothing heavy is imported before a test asks for a run."""
+"""Pytest plugin with a fixture that runs studies. All pytest sessions load it, so expensive imports are deferred until a test needs a run."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--tiltmeter-dir`."""
+    """Add the option `--tiltmeter-dir`."""
     parser.getgroup("tiltmeter", "bias of language models").addoption(
         "--tiltmeter-dir",
         metavar="DIR",
         type=Path,
-        help="Folder of runs and cached responses between sessions [default: TILTMETER_RUNS, else runs].",
+        help="Folder for runs and cached responses, kept between sessions [default: TILTMETER_RUNS or runs].",
     )
 
 
 @pytest.fixture(scope="session")
 def tiltmeter_run(pytestconfig: pytest.Config) -> Callable[..., Run]:
-    """Runs a study on a model: `tiltmeter_run(study, model, **settings)` gives the run, `settings` are those of `tiltmeter.run`.
+    """Return a function `tiltmeter_run(study, model, **settings)` that runs a study with the settings of `tiltmeter.run`.
 
-    Within a session the same run is made once. In the next one it goes on where it stopped: what was answered is not asked again.
+    Identical runs are executed once per session. Later sessions reuse the cached responses.
     """
-    made: dict[str, Run] = {}
+    finished: dict[str, Run] = {}
 
     def run(study: str, model: str | Model | Sequence[str | Model], **settings: Any) -> Run:
         key = _digest(study, model, settings)
-        if key not in made:
-            made[key] = _carried_out(pytestconfig, key, study, model, settings)
-        return made[key]
+        if key not in finished:
+            finished[key] = _run_study(pytestconfig, key, study, model, settings)
+        return finished[key]
 
     return run
 
 
-def _carried_out(config: pytest.Config, key: str, study: str, model: Any, settings: dict[str, Any]) -> Run:
+def _run_study(config: pytest.Config, key: str, study: str, model: Any, settings: dict[str, Any]) -> Run:
     from filelock import FileLock
 
     import tiltmeter
@@ -52,17 +52,17 @@ def _carried_out(config: pytest.Config, key: str, study: str, model: Any, settin
     chosen = config.getoption("--tiltmeter-dir")
     place = config.invocation_params.dir / (chosen or runs_root())
     place.mkdir(parents=True, exist_ok=True)
-    # The workers of pytest-xdist wait for each other instead of filling one folder at the same time.
+    # Make workers of pytest-xdist wait for each other instead of writing to the same folder.
     with pytest.MonkeyPatch.context() as patch, FileLock(place / f".pytest-{key}.lock"):
-        if chosen or isinstance(runs_place(), Path):  # runs that are kept at a URL stay there
+        if chosen or isinstance(runs_place(), Path):  # runs at a URL stay there
             patch.setenv("TILTMETER_RUNS", str(place))
         with warnings.catch_warnings():
-            for kind in set(tiltmeter.CAVEATS.values()) - {tiltmeter.IncompleteRun}:  # the assertions decide
+            for kind in set(tiltmeter.CAVEATS.values()) - {tiltmeter.IncompleteRun}:  # the assertions take care of these
                 warnings.simplefilter("ignore", kind)
             return tiltmeter.run(study, model=model, **settings)
 
 
 def _digest(study: str, model: Any, settings: dict[str, Any]) -> str:
-    """What tells two runs apart; of a model that is an object, its fingerprint."""
+    """Return a digest that identifies a run; model objects are represented by their fingerprint."""
     text = json.dumps([study, model, settings], sort_keys=True, default=lambda one: getattr(one, "fingerprint", None) or repr(one))
     return sha256(text.encode()).hexdigest()[:16]

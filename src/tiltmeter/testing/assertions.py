@@ -1,4 +1,4 @@
-"""What a team asserts of a model in its own tests."""
+"""Assertions about models for use in tests."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ def assert_passes(
     baseline: Run | str | Path | None = None,
     allow_ungraded: bool = False,
 ) -> None:
-    """Assert that a run passes the gate: the same rules as `tiltmeter gate`.
+    """Assert that a run passes a gate with the rules of `tiltmeter gate`.
 
     Parameters
     ----------
     run
         A run, its folder, or its name under the runs folder.
     fail_on
-        Key metrics with this mark or a worse one fail; None: marks decide nothing.
+        Fail if a key metric has this mark or a worse one. None ignores marks.
     certain
-        Fail only where the whole interval lies beyond the mark or limit; otherwise the estimate decides.
+        If True, fail only if the whole interval is beyond the mark or limit, not just the estimate.
     maximum, minimum
-        The most and the least a number may be, by `METRIC`, `PART/METRIC` or `METRIC[group=...,context=...]`.
+        Upper and lower limits by name: `METRIC`, `PART/METRIC` or `METRIC[group=...,context=...]`.
     baseline
-        A run no metric may have become worse than, with confidence.
+        Run to compare with. Fail if a metric is significantly worse than in this run.
     allow_ungraded
-        Leave out what could not be graded or computed.
+        If True, skip metrics that could not be graded or computed, instead of failing.
 
     Raises
     ------
     AssertionError
-        It does not pass; the message names each number that failed with its interval, and how to open the answers behind it.
+        The run does not pass; the message lists each failed check with its interval and the command that shows the answers.
     InputError
-        There is no such run, metric or mark.
+        The run, a metric or a mark does not exist.
     """
     __tracebackhide__ = True
     bounds = [Limit(bound, *one) for bound, limits in (("max", maximum), ("min", minimum)) for one in (limits or {}).items()]
@@ -58,5 +58,8 @@ def _opened(run: Run | str | Path) -> Run:
 def _message(verdict: Verdict) -> str:
     lines = [f"{verdict.about['study']}: {verdict.headline}", *(f"  {problem}" for problem in verdict.problems)]
     for one in verdict.failures:
-        lines += [f"  {one.status}: {one.model} {one.number}: {one.reason} [{one.rule}]", f"    open it: {one.opened_by(verdict.run)}"]
+        lines += [
+            f"  {one.status}: {one.model} {one.number}: {one.reason} [{one.rule}]",
+            f"    to see the answers: {one.opened_by(verdict.run)}",
+        ]
     return "\n".join(printable(line, one_line=True) for line in lines)

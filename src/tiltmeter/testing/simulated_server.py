@@ -1,4 +1,4 @@
-"""The simulated model as an OpenAI-compatible endpoint (`tiltmeter sim serve`), to try out clients at no cost."""
+"""An OpenAI-compatible server for the simulated model (`tiltmeter sim serve`), for testing clients free of charge."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _MAX_BODY = 16 * 2**20
 
 
 def learn_study(model: SimulatedModel, study: str, **params: str) -> list[str]:
-    """Plant the answers to all prompts of a study; returns a sentence for each part whose prompts cannot be had."""
+    """Plant biased answers to all prompts of a study; return a sentence for each part whose prompts are unavailable."""
     library, resolved, problems = Library.default(), resolve(study, settings={"params": params}), []
     for part in resolved.study.parts:
         try:
             plans = part.simulate(part.design(library, resolved.settings.of_part(part.name)), model.dials.mapping())
         except NotRun as reason:
-            problems.append(f"{part.name}: gets plain answers only, since its prompts are not known ({reason})")
+            problems.append(f"{part.name}: answers are unbiased, because its prompts are unavailable ({reason})")
             continue
         if plans is not None:
             model.learn(plans)
@@ -45,7 +45,7 @@ class ChatMessage(BaseModel):
 
 
 class ChatRequest(BaseModel):
-    """What is read of a request; each gets one whole answer."""
+    """The supported fields of a request; responses are neither streamed nor repeated."""
 
     messages: Filled[list[ChatMessage]]
     model: str | None = None
@@ -55,15 +55,15 @@ class ChatRequest(BaseModel):
 
 
 class SimulatedServer(ThreadingHTTPServer):
-    """POST /v1/chat/completions (any model name) and GET /v1/models of a simulated model.
+    """An HTTP server for a simulated model, with POST /v1/chat/completions (for any model name) and GET /v1/models.
 
-    The field `seed` of a request is its sample number; without it, every repetition of a conversation gets the next one, so that
-    repeated requests differ as they do elsewhere.
+    The field `seed` of a request is its sample number. Without it, repetitions of a conversation are numbered consecutively, so that
+    repeated requests receive different answers.
 
     Raises
     ------
     InputError
-        The address cannot be listened on.
+        The server cannot listen on the address.
     """
 
     daemon_threads = True
@@ -83,7 +83,7 @@ class SimulatedServer(ThreadingHTTPServer):
         return f"http://{self.server_address[0]!s}:{self.server_port}/v1"
 
     def answer(self, body: bytes) -> dict[str, Any]:
-        """The body of the answer to a request; raises InputError with the reason where it cannot be answered."""
+        """Return the response body for a request; raises InputError if the request is invalid."""
         try:
             request = ChatRequest.model_validate_json(body)
         except ValidationError as error:
@@ -112,7 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """The list of models."""
+        """Handle GET requests: return the list of models."""
         if self.path != "/v1/models":
             self._refuse(404, f"there is nothing at {self.path}")
             return
@@ -120,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(200, {"object": "list", "data": [listed]})
 
     def do_POST(self) -> None:
-        """A chat completion."""
+        """Handle POST requests: return a chat completion."""
         length = int(self.headers.get("Content-Length") or 0)
         if length > _MAX_BODY:
             self.close_connection = True
@@ -147,4 +147,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Write no line for each request."""
+        """Suppress the log of requests."""

@@ -143,7 +143,7 @@ def test_an_edited_table_is_used_as_it_is(home: Path, suffix: str) -> None:
     assert not done.benchmark["baseline"].str.contains("desert").any()
     again = built(home, spec={"sources": {}})
     assert states(again)["sentences"] == "edited"
-    assert "was edited and is used as it is, though the spec or an earlier stage has changed since" in again.problems[0]
+    assert "was edited and is used as it is, although the spec or an earlier stage has changed since" in again.problems[0]
     (stages / f"sentences.{suffix}").unlink()
     assert built(home).benchmark.height == 6, "removed, it is made anew"
 
@@ -324,10 +324,10 @@ def test_what_cannot_be_built_is_said_in_one_sentence(home: Path, spec: dict[str
 def test_a_folder_that_holds_something_else(home: Path) -> None:
     (home.parent / "out").mkdir()
     (home.parent / "out" / "thesis.txt").write_text("do not touch")
-    with pytest.raises(InputError, match="exists and is not the folder of a build"):
+    with pytest.raises(InputError, match="exists and is not a build folder"):
         built(home)
     built(home, "mine")
-    with pytest.raises(InputError, match="mine holds the benchmark 'two_countries', and the spec is called 'other'"):
+    with pytest.raises(InputError, match="mine contains the benchmark 'two_countries', not 'other' as in the spec"):
         built(home, "mine", spec={"name": "other"})
 
 

@@ -150,7 +150,7 @@ def test_a_cluster_without_room_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
             self.actors.append(actor)
             return actor
 
-    with pytest.raises(ProviderError, match="no room for a worker of 2 CPUs and 1 GPUs"):
+    with pytest.raises(ProviderError, match="no room for a worker with 2 CPUs and 1 GPUs"):
         carry_out(NoRoom(RayOptions((1, 1), 2.0, 1.0)), 1, call_many)
 
 

@@ -136,7 +136,7 @@ def test_files_that_a_worker_lacks_are_named(engine: RayEngine, tmp_path: Path) 
     folder = save_encoder(tmp_path / "gone")
     encoder = engine.encoder(folder, store=None)
     (folder / "model.safetensors").rename(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match=r"holds no weights.*\(on the worker "):
+    with pytest.raises(InputError, match=r"contains no weights.*\(on the worker "):
         encoder.encode(["one"])
 
 

@@ -105,7 +105,7 @@ def test_sound_ones_are_left_as_they_are(where: str, tmp_path: Path) -> None:
     before = files(tmp_path)
     found = check(where)
     assert (found.state, found.rows, found.problems, found.sound) == ("sound", 50, [], True)
-    assert ("server's business" in " ".join(found.notes)) == where.startswith("postgresql")
+    assert ("tools of the server" in " ".join(found.notes)) == where.startswith("postgresql")
     done = repair(where)
     assert (done.was, done.rows, done.removed, done.aside, done.lost) == ("sound", 50, 0, None, 0)
     assert files(tmp_path) == before
@@ -118,17 +118,17 @@ def test_what_cannot_be_checked(tmp_path: Path, database: str) -> None:
                 act(nowhere)
         with sqlite3.connect(tmp_path / "other.sqlite") as other:
             other.execute("CREATE TABLE IF NOT EXISTS t (a)")
-        with pytest.raises(InputError, match="no journal"):
+        with pytest.raises(InputError, match="not a journal"):
             check(tmp_path / "other.sqlite")
     assert [path.name for path in tmp_path.iterdir()] == ["other.sqlite"]
 
 
 BAD = {
-    "its model cannot be kept: string should have at least 1 character": "model = ''",
-    "its status cannot be kept: input should be 'ok' or 'failed'": "status = 'maybe'",
-    'it is "ok" but holds no answer': "text = NULL, finish_reason = NULL",
-    "its created_at cannot be kept: input should be greater than or equal to 0": "created_at = -1",
-    "its output_tokens cannot be kept: input should be greater than or equal to 0": "output_tokens = -4",
+    "its model is not valid: string should have at least 1 character": "model = ''",
+    "its status is not valid: input should be 'ok' or 'failed'": "status = 'maybe'",
+    'its status is "ok" but it has no answer': "text = NULL, finish_reason = NULL",
+    "its created_at is not valid: input should be greater than or equal to 0": "created_at = -1",
+    "its output_tokens is not valid: input should be greater than or equal to 0": "output_tokens = -4",
 }
 
 
@@ -138,7 +138,7 @@ def test_rows_that_no_run_can_use(where: str, what: str) -> None:
     execute(where, f"UPDATE completions SET {BAD[what]} WHERE created_at IN (1003, 1007)")
     found = check(where)
     assert (found.state, found.rows, found.sound) == ("bad rows", 10, False)
-    assert [(one.what, one.number) for one in found.problems] == [(f"rows that no run can use ({what})", 2)]
+    assert [(one.what, one.number) for one in found.problems] == [(f"invalid rows ({what})", 2)]
     assert found.problems[0].example in (key(3).hex(), key(7).hex())
     done = repair(where)
     assert (done.was, done.rows, done.removed, done.lost) == ("bad rows", 8, 2, 0)
@@ -152,8 +152,8 @@ def test_values_that_only_sqlite_takes(tmp_path: Path) -> None:
     execute(path, "UPDATE completions SET key = x'00ff' WHERE created_at = 1001")
     execute(path, "UPDATE completions SET text = x'01ff' WHERE created_at = 1002")
     assert [(one.what, one.number) for one in check(path).problems] == [
-        ("rows that no run can use (its key cannot be kept: data should have at least 32 bytes)", 1),
-        ("rows that no run can use (its text cannot be kept: input should be a valid string)", 1),
+        ("invalid rows (its key is not valid: data should have at least 32 bytes)", 1),
+        ("invalid rows (its text is not valid: input should be a valid string)", 1),
     ]
     assert repair(path).removed == 2
     assert set(rows_of(path)) == {key(0), key(3), key(4)}
@@ -164,7 +164,7 @@ def test_claims_of_nobody(where: str) -> None:
         journal.claim([key(1)], dead_owner())
     assert check(where).sound
     execute(where, "DELETE FROM owners")
-    assert check(where).problems == [Problem("claims that belong to no run", 1)]
+    assert check(where).problems == [Problem("claims without an owner", 1)]
     repair(where)
     assert check(where).sound
 
@@ -174,7 +174,7 @@ def test_bad_rows_are_not_removed_under_a_run(where: str) -> None:
     execute(where, "UPDATE completions SET model = ''")
     with open_journal(where) as journal:
         journal.claim([key(1)], new_owner())
-        with pytest.raises(InputError, match="a run is at work on it"):
+        with pytest.raises(InputError, match="a run is using it"):
             repair(where)
     assert len(rows_of(where)) == 1
 
@@ -284,7 +284,7 @@ def test_what_sqlite_cannot_open_is_left_as_it_is(copy: Path, what: str) -> None
     copy.write_bytes(UNUSABLE[what](copy.read_bytes()))
     before = files(copy.parent)
     assert (check(copy).state, check(copy).readable) == ("unusable", 0)
-    with pytest.raises(InputError, match="no row can be read from it; it was left as it is"):
+    with pytest.raises(InputError, match="no row can be read from it; it was not changed"):
         repair(copy)
     assert files(copy.parent) == before
 

@@ -113,7 +113,7 @@ def test_only_some_models(where: str, tmp_path: Path) -> None:
     fill(where, [row(1), row(2, model=SIM), row(3, model="sim/fair x")])
     assert export_rows(where, tmp_path / "o.parquet", models=["sim/mild", NANO]) == 2
     assert set(pl.read_parquet(tmp_path / "o.parquet")["model"]) == {SIM, NANO}
-    with pytest.raises(InputError, match="has no row of it"):
+    with pytest.raises(InputError, match="has no rows of this model"):
         export_rows(where, tmp_path / "o.parquet", models=["sim/none"])
     assert pl.read_parquet(tmp_path / "o.parquet").height == 2
     said = io.BytesIO()
@@ -141,17 +141,17 @@ def test_while_a_run_is_at_work(tmp_path: Path) -> None:
 
 
 FLAWS: dict[str, Any] = {
-    "its key cannot be kept: data should have at least 32 bytes": {"key": b"short"},
-    "its key cannot be kept": {"key": None},
-    "its model cannot be kept": {"model": None},
-    "its model cannot be kept: string should have at least 1 character": {"model": ""},
-    "its status cannot be kept: input should be 'ok' or 'failed'": {"status": "done"},
-    "its created_at cannot be kept": {"created_at": math.inf},
-    "its sample cannot be kept: input should be a valid integer": {"sample": None},
-    "its sample cannot be kept: input should be greater than or equal to 0": {"sample": -1},
-    "its output_tokens cannot be kept: input should be less than or equal to 2147483647": {"output_tokens": 2**31},
-    'it is "ok" but holds no answer': {"text": None, "finish_reason": None},
-    "its latency cannot be kept": {"latency": -1.0},
+    "its key is not valid: data should have at least 32 bytes": {"key": b"short"},
+    "its key is not valid": {"key": None},
+    "its model is not valid": {"model": None},
+    "its model is not valid: string should have at least 1 character": {"model": ""},
+    "its status is not valid: input should be 'ok' or 'failed'": {"status": "done"},
+    "its created_at is not valid": {"created_at": math.inf},
+    "its sample is not valid: input should be a valid integer": {"sample": None},
+    "its sample is not valid: input should be greater than or equal to 0": {"sample": -1},
+    "its output_tokens is not valid: input should be less than or equal to 2147483647": {"output_tokens": 2**31},
+    'its status is "ok" but it has no answer': {"text": None, "finish_reason": None},
+    "its latency is not valid": {"latency": -1.0},
 }
 
 
@@ -186,20 +186,20 @@ GOOD = {"key": key(9).hex(), "model": "m", "sample": 0, "status": "ok", "attempt
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (json.dumps(GOOD)[:-5], "line 3: it is no JSON; is the file whole?"),
-        ("[1]", "line 3: its key cannot be kept"),
-        ("7", "line 3: it is no row: input should be an array or an object"),
-        ("[" * 100_000, "line 3: it is no JSON"),
+        (json.dumps(GOOD)[:-5], "line 3: it is not valid JSON; is the file complete?"),
+        ("[1]", "line 3: its key is not valid"),
+        ("7", "line 3: it is not a row: input should be an array or an object"),
+        ("[" * 100_000, "line 3: it is not valid JSON"),
         ("\xff\xfe", "line 3"),
-        (json.dumps({**GOOD, "key": "zz" * 32}), "line 3: its key cannot be kept: data should be valid hex"),
-        (json.dumps({**GOOD, "key": 7}), "line 3: its key cannot be kept"),
-        (json.dumps({**GOOD, "text": ["x"]}), "line 3: its text cannot be kept: input should be a valid string"),
-        (json.dumps({**GOOD, "attempts": "1"}), "line 3: its attempts cannot be kept: input should be"),
-        (json.dumps({**GOOD, "attempts": 1.5}), "line 3: its attempts cannot be kept: input should be"),
-        (json.dumps({**GOOD, "attempts": 10**30}), "line 3: its attempts cannot be kept: input should be"),
-        (json.dumps({**GOOD, "created_at": "now"}), "line 3: its created_at cannot be kept: input should be a valid number"),
-        (json.dumps({**GOOD, "more": 1}), "there is no column more in a journal; was it written by a newer Tiltmeter?"),
-        (json.dumps({"key": key(1).hex()}), "line 3: it has no model; only what tiltmeter journal export writes is read"),
+        (json.dumps({**GOOD, "key": "zz" * 32}), "line 3: its key is not valid: data should be valid hex"),
+        (json.dumps({**GOOD, "key": 7}), "line 3: its key is not valid"),
+        (json.dumps({**GOOD, "text": ["x"]}), "line 3: its text is not valid: input should be a valid string"),
+        (json.dumps({**GOOD, "attempts": "1"}), "line 3: its attempts is not valid: input should be"),
+        (json.dumps({**GOOD, "attempts": 1.5}), "line 3: its attempts is not valid: input should be"),
+        (json.dumps({**GOOD, "attempts": 10**30}), "line 3: its attempts is not valid: input should be"),
+        (json.dumps({**GOOD, "created_at": "now"}), "line 3: its created_at is not valid: input should be a valid number"),
+        (json.dumps({**GOOD, "more": 1}), "a journal has no column more; was it written by a newer Tiltmeter?"),
+        (json.dumps({"key": key(1).hex()}), "line 3: it has no model; only files written by tiltmeter journal export can be read"),
     ],
 )
 def test_a_line_that_is_no_row(tmp_path: Path, line: str, said: str) -> None:
@@ -223,11 +223,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "notes.sqlite").write_text("notes")
     (tmp_path / "folder").mkdir()
     for name, said in {
-        "torn.parquet": "is the file whole",
-        "empty.parquet": "is the file whole",
-        "middle.parquet": "is the file whole",
+        "torn.parquet": "is the file complete",
+        "empty.parquet": "is the file complete",
+        "middle.parquet": "is the file complete",
         "other.parquet": "it has no key",
-        "types.parquet": "row 1: its model cannot be kept: input should be a valid string",
+        "types.parquet": "row 1: its model is not valid: input should be a valid string",
         "rows.csv.gz": "neither a journal nor a file that ends in",
         "notes.sqlite": "neither a journal nor",
         "none.parquet": "there is no such file",
@@ -238,10 +238,10 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_a_journal_with_bad_rows_or_itself_is_not_imported(tmp_path: Path) -> None:
     fill(tmp_path / "a.sqlite", [row(1), row(2)])
-    with pytest.raises(InputError, match="are the same"):
+    with pytest.raises(InputError, match="is also the one to import into"):
         import_rows(tmp_path / "a.sqlite", f"sqlite:///{tmp_path / 'a.sqlite'}")
     execute(tmp_path / "a.sqlite", "UPDATE completions SET status = 'odd' WHERE sample = 0")
-    assert re.search(r"its status cannot be kept: .*\); run tiltmeter journal check --repair", refusal_of(tmp_path / "a.sqlite"))
+    assert re.search(r"its status is not valid: .*\); run tiltmeter journal check --repair", refusal_of(tmp_path / "a.sqlite"))
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -250,8 +250,8 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     (tmp_path / "folder.jsonl").mkdir()
     execute(tmp_path / "a.sqlite", "UPDATE completions SET sample = 'x' WHERE key = :key", key=key(2))
     for name, said in {
-        "o.parquet": "its sample cannot be kept: input should be a valid integer); run tiltmeter journal check --repair on it first",
-        "new.jsonl": "it has a row that no run can use (its sample cannot be kept",
+        "o.parquet": "its sample is not valid: input should be a valid integer); run tiltmeter journal check --repair on it first",
+        "new.jsonl": "it contains an invalid row (its sample is not valid",
         "folder.jsonl": "run tiltmeter journal check --repair",
         "o.csv": "unknown kind of file",
     }.items():

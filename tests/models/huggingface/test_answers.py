@@ -133,7 +133,7 @@ def test_an_answer_ends_where_the_window_of_the_model_ends(chat_model: Make, kin
     for one in completions:
         assert (one.input_tokens or 0) + (one.output_tokens or 0) <= 64
         assert one.finish_reason == "stop" or (one.input_tokens or 0) + (one.output_tokens or 0) == 64
-    with pytest.raises(ModelError, match=r"context_length: the prompt has .* tokens and .* takes 64 with the answer") as caught:
+    with pytest.raises(ModelError, match=r"context_length: the prompt has .* tokens, and .* accepts 64 including the answer") as caught:
         answers(model, ["one two three " * 40])
     assert caught.value.scope == "permanent"
 
@@ -159,8 +159,8 @@ def test_a_system_message_without_a_place_goes_in_front_of_the_question(template
 @pytest.mark.parametrize(
     ("template", "role", "said"),
     [
-        ("{{ raise_exception('must alternate') }}", "user", "its chat template refuses these messages: must alternate"),
-        (CHATML, "tool", "it takes no message of the role tool"),
+        ("{{ raise_exception('must alternate') }}", "user", "its chat template rejects these messages: must alternate"),
+        (CHATML, "tool", "it does not accept messages with the role tool"),
     ],
 )
 def test_messages_that_the_template_does_not_take_fail_alone(chat_model: Make, template: str, role: str, said: str) -> None:
@@ -184,7 +184,7 @@ def test_the_template_is_given_what_was_asked_for(chat_model: Make) -> None:
 @pytest.mark.parametrize(
     ("extra", "said"),
     [
-        ({"logit_bias": {}}, "logit_bias is not known"),
+        ({"logit_bias": {}}, "logit_bias is not supported"),
         ({"top_k": "many"}, "top_k='many' should be a number"),
         ({"min_p": 2}, "min_p=2 should be a number from 0 to 1"),
         ({"chat_template_kwargs": "x"}, "chat_template_kwargs should be an object"),

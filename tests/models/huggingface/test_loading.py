@@ -56,9 +56,9 @@ def test_options_are_taken_and_the_rest_is_sampling() -> None:
         ({"source_layer": "-1"}, "source_layer=-1: give a whole number of 0 or more"),
         ({"dtype": "int8"}, "dtype=int8: use one of auto, float32, bfloat16, float16"),
         ({"device": "gpu"}, "device=gpu: use auto, cpu, cuda, cuda:N or mps"),
-        ({"trust_remote_code": "true"}, "hf takes no option trust_remote_code"),
+        ({"trust_remote_code": "true"}, "hf has no option trust_remote_code"),
         ({"placeholder": " "}, "placeholder=: give a value"),
-        ({"revision": "main"}, "is a folder of this machine, which has no revisions"),
+        ({"revision": "main"}, "is a local folder, which has no revisions"),
     ],
 )
 def test_options_that_are_wrong(chat_model: Make, options: dict[str, str], said: str) -> None:
@@ -67,7 +67,7 @@ def test_options_that_are_wrong(chat_model: Make, options: dict[str, str], said:
 
 
 def test_a_device_that_is_not_here(chat_model: Make) -> None:
-    with pytest.raises(ProviderError, match="device=cuda:63: torch sees no such device here, only cpu"):
+    with pytest.raises(ProviderError, match="device=cuda:63: torch finds only cpu"):
         enter(create_model(f"hf/{chat_model()}", options={"device": "cuda:63", "dtype": "float32"}))
 
 
@@ -79,11 +79,11 @@ def test_folders_that_hold_no_model(chat_model: Make, tmp_path: Path) -> None:
         for file in files:
             (tmp_path / name / file).write_text("{not json")
     for name, said in {
-        "/nowhere/at/all": "there is no folder '/nowhere/at/all'",
-        "empty": r"holds no weights \(\*\.safetensors\)",
-        "bare": r"holds no config\.json",
+        "/nowhere/at/all": "'/nowhere/at/all' is neither an existing model folder",
+        "empty": r"contains no weights \(\*\.safetensors\)",
+        "bare": r"contains no config\.json",
         "odd": r"config\.json cannot be read as JSON",
-        "pickled": r"holds no weights \(\*\.safetensors\)",
+        "pickled": r"contains no weights \(\*\.safetensors\)",
     }.items():
         with pytest.raises(InputError, match=said):
             create_model(f"hf/{tmp_path / name}")
@@ -106,7 +106,7 @@ def test_what_cannot_be_loaded_says_why(chat_model: Make, tmp_path: Path) -> Non
     (own_code / "config.json").write_text(json.dumps(config))
     (own_code / "evil.py").write_text("import pathlib; pathlib.Path('run').write_text('x')")
     for name in ("encoder", "t5", "damaged", "own_code"):
-        said = "is no causal language model: it lacks weights such as" if name == "encoder" else "cannot be loaded as a causal language"
+        said = "is not a causal language model: it lacks weights such as" if name == "encoder" else "cannot be loaded as a causal language"
         with pytest.raises(InputError, match=said):
             enter(create_model(f"hf/{tmp_path / name}"))
 
@@ -126,7 +126,7 @@ def test_a_model_of_the_hub_is_known_by_its_commit(tmp_path: Path, monkeypatch: 
     assert model.fingerprint == f"hf/1 org/tiny@{commit} float32 2>3 'X'"
     assert answers(model, ["Who?"], Sampling(temperature=0.0, max_tokens=4))[0].output_tokens
     for name, options in (("org/other", {}), ("org/tiny", {"revision": "v9"})):
-        with pytest.raises(ProviderError, match=r"neither a folder nor in the cache of this machine.*give the path of a folder"):
+        with pytest.raises(ProviderError, match=r"neither a folder nor in the local cache.*give the path of a folder"):
             create_model(f"hf/{name}", options=options)
 
 

@@ -56,8 +56,8 @@ def test_layers_change_the_answer_and_the_fingerprint(chat_model: Make) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (("Emily", "John", TARGET), "must be in the source prompt exactly once"),
-        (("one one", "one", TARGET), "must be in the source prompt exactly once"),
+        (("Emily", "John", TARGET), "must occur exactly once in the source prompt"),
+        (("one one", "one", TARGET), "must occur exactly once in the source prompt"),
         (("Emily", "Emily", "no marker"), "exactly once"),
     ],
 )

@@ -299,5 +299,5 @@ def test_a_second_table_adds_prompts_and_changes_none() -> None:
 def test_a_broken_row_is_refused_with_its_prompt(outcomes: Sequence[str | None], odds: Sequence[float | None], form: str | None) -> None:
     schema: dict[str, Any] = {"prompt": pl.String, "outcomes": pl.List(pl.String), "odds": pl.List(pl.Float64), "form": pl.String}
     table = pl.DataFrame([("fine", ["a"], [1.0], None), ("p", outcomes, odds, form)], schema=schema, orient="row")
-    with pytest.raises(ValueError, match=r"as many, without nulls, .* sum 1 .*'p'"):
+    with pytest.raises(ValueError, match=r"same length and no nulls; .* sum to 1 .*'p'"):
         planted(None).learn(table)

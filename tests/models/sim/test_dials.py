@@ -38,7 +38,7 @@ def test_mapping_has_every_dial_as_a_number() -> None:
         ("fair", {"refusal": "nan"}, "-M refusal=nan"),
         ("fair", {"bias": "1.5"}, "bias=1.5: give a number from 0 to 1"),
         ("fair", {"unreadable": "-0.1"}, "a number from 0 to 1"),
-        ("fair", {"refusal": "0.6", "unreadable": "0.6"}, "together be at most 1"),
+        ("fair", {"refusal": "0.6", "unreadable": "0.6"}, "must be at most 1"),
         ("fair", {"verbosity": "3"}, "verbosity=3: give a whole number from 0 to 2"),
         ("fair", {"verbosity": "1.5"}, "whole number"),
         ("fair", {"latency": "-1"}, "latency=-1: give a number from 0 to 600"),

@@ -5,5 +5,6 @@ from .discovery import (
     score_counts,
     shuffled_counts,
 )
+from .robust import FEWEST_NAMES, speaks_of_names
 
-__all__ = ["compare_counts", "find_associations", "permutation_p", "score_counts", "shuffled_counts"]
+__all__ = ["FEWEST_NAMES", "compare_counts", "find_associations", "permutation_p", "score_counts", "shuffled_counts", "speaks_of_names"]

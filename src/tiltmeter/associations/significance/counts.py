@@ -21,6 +21,7 @@ from tiltmeter.stats import (
     LogOdds,
     benjamini_hochberg,
     greater,
+    hierarchical_q,
     independence_p,
     log_odds,
     ratio,
@@ -62,10 +63,13 @@ class Incidence(NamedTuple):
     stratum: Index  # (L,)
     descriptor: Index  # (L,) place in `descriptors`; -1: not known
     repetition: Index  # (L,) rank among the repetitions there are; -1: not known
+    name: Index  # (L,) number of the first name; -1: not known
+    story: Index  # (L,) number of the story
     said: Floats  # (L,) mentions
     descriptors: Series  # names of those there are, of one identity after the other
     pair_list: Index  # (P,)
     pair_test: Index  # (P,)
+    pairs_by_test: Index  # (P,) numbers of the pairs, those of a test together
 
 
 def incidence_of(lists: DataFrame, mentions: DataFrame) -> Incidence:
@@ -107,10 +111,13 @@ def incidence_of(lists: DataFrame, mentions: DataFrame) -> Incidence:
         stratum,
         _index(numbered["place"]),
         _index(counted["repetition"].rank("dense") - 1),
+        _index(counted["name"].rank("dense") - 1),
+        _index(counted["attempt"].rank("dense") - 1),
         np.bincount(_index(mentioned["list"]), minlength=counted.height).astype(np.float64),
         descriptors["descriptor"],
         pair_list,
         pair_test,
+        np.argsort(pair_test, kind="stable"),
     )
     return made._replace(cells=cells_of(made, identity))
 
@@ -240,6 +247,8 @@ class CountBlock(NamedTuple):
 
 
 OneSided = Callable[[CountBlock, Index], Floats]
+EVERYONE = -1
+"""In place of an identity: all others together."""
 
 
 class Ranking(NamedTuple):
@@ -327,9 +336,54 @@ def one_sided(block: CountBlock, identity: Index) -> Floats:
 
 
 def others_of(values: Floats) -> Floats:
-    """The sum over all other identities, beside each: (T, K, S)."""
+    """Return the sum over all other identities, for each identity: (T, K, S)."""
     others: Floats = values.sum(axis=1, keepdims=True) - values
     return others
+
+
+def of_sides(counts: Floats, rows: Index | slice, identity: Index | int, against: Index | int) -> Floats:
+    """Return the counts (N, K, S) of an identity and of what it is compared with (EVERYONE: all others): (R, S, 2) for R rows of N."""
+    own = counts[rows, identity]
+    all_others = counts[rows].sum(axis=1) - own
+    chosen = np.where(np.atleast_1d(against)[:, None] == EVERYONE, all_others, counts[rows, against])
+    return np.stack([own, chosen], axis=2)
+
+
+class Compared(NamedTuple):
+    """Rates of an identity and of others compared, (T,) each."""
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    spread: Floats  # standard deviation of the identity's rate between its names; NaN where names are not known
+
+
+class CountTest:
+    """Tests and intervals of differences of rates, for lists that are independent.
+
+    Parameters
+    ----------
+    tail
+        `one_sided`, or what remembers its values.
+    """
+
+    def __init__(self, tail: OneSided = one_sided) -> None:
+        self.tail = tail
+
+    def p(self, block: CountBlock, identity: Index) -> Floats:
+        """Return the one-sided p-values (T,) that the rate of `identity` (T,) is greater than that of all others."""
+        return self.tail(block, identity)
+
+    def difference(self, block: CountBlock, identity: Index, against: Index, level: float) -> Compared:
+        """Return the difference (T,) between the rates of `identity` and `against` (EVERYONE: all others), with its interval."""
+        a, n, c, m = self._counts(block, identity, against)
+        return Compared(*stratified_rate_difference(a, n, c, m, level), np.full(len(identity), np.nan))
+
+    @staticmethod
+    def _counts(block: CountBlock, identity: Index, against: Index) -> tuple[Floats, ...]:
+        rows = np.arange(len(identity))
+        held, lists = (of_sides(counts, rows, identity, against) for counts in (block.held, block.lists))
+        return held[..., 0], lists[..., 0], held[..., 1], lists[..., 1]
 
 
 def effects_of(block: CountBlock) -> Floats:
@@ -337,7 +391,7 @@ def effects_of(block: CountBlock) -> Floats:
     return stratified_rate_difference(block.held, block.lists, others_of(block.held), others_of(block.lists)).estimate
 
 
-def verdicts_of(block: CountBlock, rules: AssociationRules, minimum: int, tail: OneSided = one_sided) -> Verdicts:
+def verdicts_of(block: CountBlock, rules: AssociationRules, minimum: int, test: CountTest) -> Verdicts:
     """Test each concept.
 
     By the default definition the p-value is that of the identity with the highest rate, times the number of identities compared;
@@ -347,15 +401,15 @@ def verdicts_of(block: CountBlock, rules: AssociationRules, minimum: int, tail: 
     ----------
     minimum
         Lists a concept must be in to be tested by the default definition.
-    tail
-        `one_sided`, or what remembers it.
+    test
+        How an identity is compared with all others by the default definition.
     """
     if rules.published:
         return _published_verdicts(block, rules)
     ranking, compared = ranking_of(block), block.compared.sum(axis=1)
     tested = np.flatnonzero((compared > 1) & (block.held.sum(axis=(1, 2)) >= minimum))
     p, first = np.full(len(block.concept), np.nan), ranking.first[tested]
-    p[tested] = np.minimum(tail(block.of(tested), first) * compared[tested], 1.0)
+    p[tested] = np.minimum(test.p(block.of(tested), first) * compared[tested], 1.0)
     top = np.zeros(block.held.shape[:2], dtype=bool)
     top[tested, first] = True
     return Verdicts(p, None, top & ~ranking.tied[:, None], top)
@@ -374,21 +428,70 @@ def _published_verdicts(block: CountBlock, rules: AssociationRules) -> Verdicts:
     return Verdicts(p, score, score > 0, taking_part)
 
 
-def reported_of(verdicts: Sequence[Verdicts], rules: AssociationRules) -> tuple[list[Floats], list[Booleans]]:
-    """q-values (T,) and associations (T, K) of all blocks, which are one family."""
+class Reported(NamedTuple):
+    """What is reported of all blocks, which are one family of tests."""
+
+    q: list[Floats]  # (T,) of each block
+    found: list[Booleans]  # (T, K)
+    level: float
+    """Confidence level of the intervals of what is reported, such that of all these intervals 95% hold their truth."""
+
+
+def reported_of(
+    blocks: Sequence[CountBlock], verdicts: Sequence[Verdicts], rules: AssociationRules, test: CountTest, level: float
+) -> Reported:
+    """Select what is reported.
+
+    By the default definition: concepts first, then tests within them (`hierarchical_q`); and of these, the ones whose interval does not
+    hold 0 at the level that the number of reported ones asks for. The published definitions take every test by itself.
+
+    Parameters
+    ----------
+    level
+        Confidence level, of a single interval.
+    """
     if not verdicts:
-        return [], []
-    sizes = np.cumsum([len(one.p) for one in verdicts])[:-1]
-    adjusted = np.split(benjamini_hochberg(np.concatenate([one.p for one in verdicts])), sizes)
-    limits = [one.p for one in verdicts] if rules.published else adjusted
-    return adjusted, [one.credited & (p < LEVEL)[:, None] for one, p in zip(verdicts, limits, strict=True)]
+        return Reported([], [], level)
+    ends = np.cumsum([len(one.p) for one in verdicts])[:-1]
+    p = np.concatenate([one.p for one in verdicts])
+    if rules.published:
+        q, limits = np.split(benjamini_hochberg(p), ends), [one.p for one in verdicts]
+        return Reported(q, [one.credited & (limit < LEVEL)[:, None] for one, limit in zip(verdicts, limits, strict=True)], level)
+    families = np.unique(np.concatenate([block.concept for block in blocks]), return_inverse=True)[1]
+    q = np.split(hierarchical_q(p, families, LEVEL), ends)
+    found = [one.credited & (limit < LEVEL)[:, None] for one, limit in zip(verdicts, q, strict=True)]
+    tested, compared = int((~np.isnan(p)).sum()), max(int(block.compared.sum(axis=1).max(initial=2)) for block in blocks)
+    while (number := sum(int(one.sum()) for one in found)) > 0:
+        # As many intervals were chosen among those of every test, each that of its most frequent identity: twice the one-sided share.
+        adjusted = 1.0 - (1.0 - level) * number / tested * 2 / compared
+        kept = [_without_null(block, one, test, adjusted) for block, one in zip(blocks, found, strict=True)]
+        if sum(int(one.sum()) for one in kept) == number:
+            return Reported(q, found, adjusted)
+        found = kept
+    return Reported(q, found, level)
+
+
+def _without_null(block: CountBlock, found: Booleans, test: CountTest, level: float) -> Booleans:
+    """Return the reported ones (T, K) whose interval lies above 0."""
+    rows, identity = np.nonzero(found)
+    low = test.difference(block.of(rows), identity, np.full(len(rows), EVERYONE), level).low
+    kept = found.copy()
+    kept[rows, identity] = low > 0
+    return kept
 
 
 # -- rates, effects with intervals, log-odds --------------------------------------------------------------------------
 
 
 def described(
-    cells: Cells, block: CountBlock, verdicts: Verdicts, q: Floats, reported: Booleans, level: float, rows: tuple[Index, ...]
+    cells: Cells,
+    block: CountBlock,
+    verdicts: Verdicts,
+    q: Floats,
+    reported: Booleans,
+    level: float,
+    rows: tuple[Index, ...],
+    counted: CountTest,
 ) -> DataFrame:
     """The columns of ASSOCIATIONS from `context` to `reported`, for the given rows: tests of the block and identities, (R,) each."""
     test, identity = rows
@@ -397,8 +500,9 @@ def described(
     a, n = block.held[rows], block.lists[rows]
     others, others_lists = others_of(block.held)[rows], others_of(block.lists)[rows]
     b, m = block.held[test, runner], block.lists[test, runner]
-    effect = stratified_rate_difference(a, n, others, others_lists, level)
-    lead = stratified_rate_difference(a, n, b, m, level)
+    tests = block.of(test)
+    effect = counted.difference(tests, identity, np.full(len(test), EVERYONE), level)
+    lead = effect if block.held.shape[1] == 2 else counted.difference(tests, identity, runner, level)
     odds = _log_odds_of(cells, block)
     shown = verdicts.shown[rows]
     no_runner = m.sum(axis=1) == 0
@@ -417,6 +521,7 @@ def described(
         "runner_up_effect": lead.estimate,
         "runner_up_low": lead.low,
         "runner_up_high": lead.high,
+        "name_spread": effect.spread,
         "log_odds": odds.estimate[rows],
         "z": odds.z[rows],
         "score": effect.estimate if verdicts.score is None else verdicts.score[rows],

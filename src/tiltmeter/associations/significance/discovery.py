@@ -29,6 +29,7 @@ from tiltmeter.associations.significance.counts import (
     COUNTS,
     LEVEL,
     CountBlock,
+    CountTest,
     Incidence,
     block_of,
     blocks_of,
@@ -45,6 +46,7 @@ from tiltmeter.associations.significance.counts import (
     strata_of,
     verdicts_of,
 )
+from tiltmeter.associations.significance.robust import ClusterTest, speaks_of_names
 from tiltmeter.associations.stage_tables import ASSOCIATIONS
 from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known
@@ -90,14 +92,20 @@ def find_associations(
     incidence = incidence_of(lists, mentions)
     cells = incidence.cells
     blocks = list(blocks_of(cells, rules))
-    verdicts = [verdicts_of(block, rules, minimum) for block in blocks]
-    halves = halves_of(incidence, seed)
+    by_name = not rules.published and speaks_of_names(lists)
+    test = CountTest() if rules.published else ClusterTest(incidence, by_name=by_name)
+    verdicts = [verdicts_of(block, rules, minimum, test) for block in blocks]
+    reported = reported_of(blocks, verdicts, rules, test, level)
+    halves = halves_of(incidence, seed, by_name=by_name)
     parts = [DataFrame(schema=dict(ASSOCIATIONS))]
-    for block, verdict, adjusted, found in zip(blocks, verdicts, *reported_of(verdicts, rules), strict=True):
-        rows = np.nonzero(block.compared & (~np.isnan(verdict.p)[:, None] | (block.held > 0).any(axis=2)))
-        frame = described(cells, block, verdict, adjusted, found, level, rows)
+    for block, verdict, q, found in zip(blocks, verdicts, reported.q, reported.found, strict=True):
+        counted = block.compared & (~np.isnan(verdict.p)[:, None] | (block.held > 0).any(axis=2))
         backing = _backing_of(incidence, block.of(np.nonzero(found)[0]), np.nonzero(found)[1], rules, halves)
-        parts += [frame.filter(~col.reported), pl.concat([frame.filter("reported"), backing], how="horizontal")]
+        others, chosen = (
+            described(cells, block, verdict, q, found, interval, np.nonzero(rows), test)
+            for interval, rows in ((level, counted & ~found), (reported.level, found))
+        )
+        parts += [others, pl.concat([chosen, backing], how="horizontal")]
     return conform(pl.concat(parts, how="diagonal_relaxed"), ASSOCIATIONS).sort("context", "concept", "identity", nulls_last=True)
 
 
@@ -137,9 +145,10 @@ def compare_counts(counts: DataFrame, rules: AssociationRules = DEFAULT, minimum
     """
     cells, test, identity = read_cells(counts)
     block = block_of(cells, cells.concept, cells.context)
-    verdicts = verdicts_of(block, rules, minimum)
-    (adjusted,), (reported,) = reported_of([verdicts], rules)
-    made = described(cells, block, verdicts, adjusted, reported, 0.95, (test, identity))
+    counted = CountTest()
+    verdicts = verdicts_of(block, rules, minimum, counted)
+    (q,), (found,), _ = reported_of([block], [verdicts], rules, counted, 0.95)
+    made = described(cells, block, verdicts, q, found, 0.95, (test, identity), counted)
     added = {name: kind for name, kind in ASSOCIATIONS.items() if name in made.columns and name not in COUNTS}
     return counts.with_columns(conform(made, added))
 
@@ -150,13 +159,14 @@ _ABBA = np.array([False, True, True, False])
 """Of four repetitions the outer two go to one half and the inner two to the other."""
 
 
-def halves_of(incidence: Incidence, seed: int) -> Index:
-    """Deal the repetitions to two halves: (L,) 0 or 1; -1 where a list has no repetition.
+def halves_of(incidence: Incidence, seed: int, *, by_name: bool = False) -> Index:
+    """Deal the repetitions, or the first names, to two halves: (L,) 0 or 1; -1 where a list has no repetition.
 
     Whole repetitions are dealt, so that both lists of a story lie in one half. Four by four they go ABBA or BAAB, as the seed
-    tosses: a design that exchanges the order of the names from one repetition to the next, or half-way, is balanced in both.
+    tosses: a design that exchanges the order of the names from one repetition to the next, or half-way, is balanced in both. Where there
+    are many names, half of them are in one half, so that an association is confirmed by stories about other names.
     """
-    rank = incidence.repetition
+    rank = incidence.name if by_name else incidence.repetition
     blocks = rank.max(initial=0) // 4 + 1
     tossed = np.random.Generator(np.random.PCG64(seed)).random(blocks) < 0.5
     return np.where(rank < 0, -1, (_ABBA[rank % 4] ^ tossed[rank // 4]).astype(np.intp))
@@ -221,7 +231,7 @@ def _carriers_of(incidence: Incidence, block: CountBlock, identity: Index, rules
 def _holds(block: CountBlock, identity: Index, rules: AssociationRules) -> Booleans:
     """Whether an identity has an association by its own p-value."""
     if rules.published:
-        verdicts = verdicts_of(block, rules, 0)
+        verdicts = verdicts_of(block, rules, 0, CountTest())
         return verdicts.credited[np.arange(len(identity)), identity] & (verdicts.p < LEVEL)
     effect, p = _one_against_others(block, identity)
     holds: Booleans = (effect > 0) & (p * block.compared.sum(axis=1) < LEVEL)
@@ -289,14 +299,17 @@ def shuffled_counts(
         names = {"concept": incidence.cells.concepts, "identity": incidence.cells.identities}
         left_out = DataFrame({column: place_of(without[column], known) for column, known in names.items()}).drop_nulls()
         counted[left_out["concept"].to_numpy(), left_out["identity"].to_numpy()] = False
-    tail = _RememberedTests(fixed=by == "list")
+    tail, by_name = _RememberedTests(fixed=by == "list"), speaks_of_names(lists)
     known: dict[bytes, int] = {}
     counts, reached = [], 0
     for labels in _shuffled_identities(incidence, by, runs, seed):
         dealt = labels.tobytes() if by == "descriptor" else b""  # few descriptors can be dealt in few ways
         if dealt not in known or not dealt:
-            blocks = list(blocks_of(cells_of(incidence, labels), rules, minimum))
-            found = reported_of([verdicts_of(block, rules, minimum, tail) for block in blocks], rules)[1]
+            shuffled = incidence._replace(identity=labels, cells=cells_of(incidence, labels))
+            blocks = list(blocks_of(shuffled.cells, rules, minimum))
+            test = CountTest(tail) if rules.published else ClusterTest(shuffled, tail, by_name=by_name, whole=False)
+            verdicts = [verdicts_of(block, rules, minimum, test) for block in blocks]
+            found = reported_of(blocks, verdicts, rules, test, 1 - LEVEL).found
             known[dealt] = sum(int((mine & counted[block.concept]).sum()) for block, mine in zip(blocks, found, strict=True))
         counts.append(known[dealt])
         reached += observed is not None and known[dealt] >= observed
@@ -401,7 +414,9 @@ def _only_tests(incidence: Incidence, tests: Booleans) -> Incidence:
     cells, pairs = incidence.cells, tests[incidence.pair_test]
     number = np.cumsum(tests) - 1
     fewer = cells._replace(context=cells.context[tests], concept=cells.concept[tests], held=cells.held[tests])
-    return incidence._replace(cells=fewer, pair_list=incidence.pair_list[pairs], pair_test=number[incidence.pair_test[pairs]])
+    kept = number[incidence.pair_test[pairs]]
+    by_test = np.argsort(kept, kind="stable")
+    return incidence._replace(cells=fewer, pair_list=incidence.pair_list[pairs], pair_test=kept, pairs_by_test=by_test)
 
 
 def _shuffled_identities(incidence: Incidence, by: str, runs: int, seed: int) -> Iterator[Index]:

@@ -1,4 +1,4 @@
-"""Keeping journals in order: what one holds, what can go, moving it elsewhere, whether it is sound, and saving what is left.
+"""Maintenance of journals: statistics, pruning, export and import, integrity checks, and repair.
 
 print(stats("runs/journal.sqlite").models)
 export_rows("runs/journal.sqlite", "answers.parquet")

@@ -1,4 +1,4 @@
-"""Opening a journal that exists, what it holds of each model, which runs are at work on it, and removing what is no longer wanted."""
+"""Access to existing journals: opening, statistics by model, active runs, and pruning."""
 
 from __future__ import annotations
 
@@ -37,92 +37,92 @@ from tiltmeter.sanitising import redacted
 
 WITH_LOG = "mode=ro"
 ALONE = "immutable=1"
-"""How SQLite is to open a file of which nothing may change, with and without the log beside it."""
+"""Modes in which SQLite opens a file without changing it, with and without its log."""
 _LOOK = 1.0
-"""Seconds between two looks at the heartbeat of runs elsewhere."""
+"""Seconds between checks of the heartbeats of runs on other machines."""
 
 Say = Callable[[str], None]
 
 
 class Claimant(NamedTuple):
-    """One run that has enrolled at the journal."""
+    """One run that is registered in the journal."""
 
     owner: str
     """Its token."""
     process: str
     """`HOST, process NUMBER`."""
     state: Literal["alive", "dead", "elsewhere"]
-    """"elsewhere": on another machine, where only watching its heartbeat shows whether it is alive."""
+    """"elsewhere": on another machine, where only its heartbeat shows whether it is alive."""
     claims: int
-    """Prompts it is asking."""
+    """Number of requests it is sending."""
 
 
 class ModelStats(NamedTuple):
-    """What the journal holds of one model."""
+    """Statistics of one model in the journal."""
 
     model: str
-    """Its fingerprint: what answers are kept under."""
+    """Its fingerprint, which is part of the keys of its answers."""
     name: str | None
-    """What users call it, where the journal knows."""
+    """Its user-facing name, if the journal contains it."""
     answers: int
     failed: dict[str, int]
     """Failures by kind, the most frequent first."""
     input_tokens: int
     output_tokens: int
     unmetered: int
-    """Answers whose tokens are not known."""
+    """Answers without known token counts."""
     text_bytes: int
-    """Of answers and thinking, in UTF-8."""
+    """Size of answers and thinking, in bytes of UTF-8."""
     first: float
-    """When the oldest and the newest row were recorded, in seconds since 1970, UTC."""
+    """Times of the oldest and the newest row, in seconds since 1970, UTC."""
     last: float
 
     @property
     def failures(self) -> int:
-        """Failures of all kinds."""
+        """Number of failures of all kinds."""
         return sum(self.failed.values())
 
 
 class Stats(NamedTuple):
-    """What a journal holds."""
+    """Statistics of a journal."""
 
     journal: str
     schema: int
     answers: int
     failed: int
     size: int
-    """Bytes on disk, with indexes and what is free inside; for an SQLite file also its -wal and -shm."""
+    """Bytes on disk, including indexes and free space; for an SQLite file also its -wal and -shm."""
     models: list[ModelStats]
-    """The model with most rows first."""
+    """Models, the one with the most rows first."""
     claimants: list[Claimant]
 
 
 class Pruned(NamedTuple):
-    """What was removed, or would be."""
+    """Counts of rows that were removed, or would be removed."""
 
     answers: int
-    """Paid for, and to be paid for again when a run needs them."""
+    """Paid answers, which must be paid for again if a run needs them."""
     failed: int
     input_tokens: int
-    """Of the answers, where known."""
+    """Tokens of the answers, if known."""
     output_tokens: int
     claims: int
-    """Of runs that are dead."""
+    """Claims of dead runs."""
     size_before: int
     """Bytes on disk."""
     size_after: int | None = None
-    """None when nothing was removed yet."""
+    """Bytes on disk afterwards; None if nothing was removed yet."""
     note: str | None = None
-    """What became of the space, where it could not be given back."""
+    """A note on disk space that could not be freed."""
 
 
 def stats(where: str | Path) -> Stats:
-    """Return what the journal at a path or URL holds; added up in the database.
+    """Return statistics of the journal at a path or URL, computed in the database.
 
     Raises
     ------
     InputError
-        There is no journal, or the database refuses.
+        There is no journal, or the database reports an error.
     """
     with opened_to_read(where) as engine, reading(engine) as connection:
         found = sorted(_model_stats(connection), key=lambda one: (-one.answers - one.failures, one.model))
@@ -140,25 +140,25 @@ def prune(
     apply: bool = False,
     say: Say = lambda line: None,
 ) -> Pruned:
-    """Remove the rows that fulfil every condition given (none given: no rows), and the claims of dead runs.
+    """Remove the rows that satisfy all given conditions (without conditions, no rows), and the claims of dead runs.
 
     Parameters
     ----------
     failed
         Only failures.
     before
-        Only rows recorded before this moment (without a time zone: UTC).
+        Only rows recorded before this time (UTC if it has no time zone).
     model
         Only rows of this model, see `of_model`.
     apply
-        False: only count.
+        Whether to remove the rows; if False, they are only counted.
     say
-        Called with a sentence when there is something to wait for.
+        Called with a sentence if the function has to wait.
 
     Raises
     ------
     InputError
-        There is no journal or no such model, a run is alive on the journal, or the database refuses; nothing is removed then.
+        There is no journal or no such model, a run is using the journal, or the database reports an error; nothing is removed then.
     """
     with (opened if apply else opened_to_read)(where) as engine:
         with reading(engine) as connection:
@@ -181,7 +181,7 @@ def prune(
         if not apply:
             return found
         with closing(engine.raw_connection()) as driver:
-            if engine.dialect.name == "sqlite":  # what it notes to undo a statement that removes most rows would be most of the journal
+            if engine.dialect.name == "sqlite":  # the undo data of a statement that removes most rows can be as large as the journal
                 driver.cursor().execute("PRAGMA temp_store=FILE")
         with engine.begin() as connection:
             if chosen:
@@ -193,47 +193,47 @@ def prune(
 
 
 def journal_file(where: str | Path) -> Path | None:
-    """Return the SQLite file that `where` means, None when it is the URL of a server.
+    """Return the SQLite file of the journal `where`, or None for the URL of a server.
 
     Raises
     ------
     InputError
-        It is a journal in memory, which no other process can see, or can be no journal.
+        It is a journal in memory, which no other process can access, or not a valid journal path or URL.
     """
     url = parse_url(where)
     file = sqlite_file(url)
     if file is None and url.get_backend_name() == "sqlite":
-        raise InputError("a journal in memory ends with its process: there is nothing to maintain; give a file or a server with --journal")
+        raise InputError("a journal in memory ends with its process and cannot be maintained; name a file or a server with --journal")
     return file
 
 
 def log_of(file: Path) -> Path:
-    """The write-ahead log of an SQLite file."""
+    """Return the path of the write-ahead log of an SQLite file."""
     return file.with_name(f"{file.name}-wal")
 
 
 def open_file_to_read(file: Path, mode: str | None = None) -> sqlite3.Connection:
-    """Open an SQLite file so that nothing of it can change.
+    """Open an SQLite file without any possibility of changing it.
 
-    Without a log beside it no process has the file open: then SQLite needs to make neither a log nor locks.
+    If there is no log, no process has the file open, and SQLite needs to create neither a log nor locks.
     """
     mode = mode or (WITH_LOG if log_of(file).exists() else ALONE)
     address = f"{file.absolute().as_uri()}?{mode}"
     connection = sqlite3.connect(address, uri=True, timeout=30.0, check_same_thread=False, isolation_level=None)
-    connection.text_factory = lambda text: text.decode(errors="surrogateescape")  # what is no UTF-8 fails as a value, not as a read
+    connection.text_factory = lambda text: text.decode(errors="surrogateescape")  # invalid UTF-8 fails validation of the value, not reading
     return connection
 
 
 @contextmanager
 def opened(where: str | Path) -> Iterator[Engine]:
-    """The journal at `where`, brought to the present schema as a run would do, and closed at the end.
+    """Open the existing journal `where` for the duration of the block, and migrate it to the current schema as a run does.
 
     Raises
     ------
     InputError
-        There is no journal, or the database refuses, also inside the block.
+        There is no journal, or the database reports an error, also inside the block.
     """
-    with opened_to_read(where):  # a file that is no journal does not become one
+    with opened_to_read(where):  # a file that is not a journal must not become one
         pass
     open_journal(where).close()
     with _closed_after(connect(where)) as engine:
@@ -242,13 +242,13 @@ def opened(where: str | Path) -> Iterator[Engine]:
 
 @contextmanager
 def opened_to_read(where: str | Path) -> Iterator[Engine]:
-    """The journal at `where` as it is: nothing is made, changed or brought to another schema.
+    """Open the journal `where` read-only for the duration of the block, without creating, changing or migrating anything.
 
     Raises
     ------
     InputError
-        There is no journal, it is of a newer Tiltmeter, an SQLite file was changed meanwhile, or the database refuses, also inside the
-        block.
+        There is no journal, it is from a newer Tiltmeter, an SQLite file changed during the block, or the database reports an error, also
+        inside the block.
     """
     file = journal_file(where)
     if file is None:
@@ -261,7 +261,7 @@ def opened_to_read(where: str | Path) -> Iterator[Engine]:
             raise InputError(f"{file} is an empty file, not a journal; name another with --journal")
         url = URL.create("sqlite", database=str(file))
         engine = create_engine(url, poolclass=StaticPool, creator=lambda: open_file_to_read(file))
-        missing = f"{file} is a database, but no journal; name another with --journal"
+        missing = f"{file} is a database, but not a journal; name another with --journal"
     before = None if file is None or log_of(file).exists() else _last_change(file)
     with _closed_after(engine):
         with reading(engine) as connection:
@@ -269,7 +269,7 @@ def opened_to_read(where: str | Path) -> Iterator[Engine]:
                 raise InputError(missing)
         yield engine
         if file is not None and before is not None and before != _last_change(file):
-            raise InputError(f"journal {file} was changed while it was read; run the same command again")
+            raise InputError(f"journal {file} changed while it was read; run the same command again")
 
 
 def _last_change(file: Path) -> tuple[int, int]:
@@ -279,7 +279,7 @@ def _last_change(file: Path) -> tuple[int, int]:
 
 @contextmanager
 def _closed_after(engine: Engine) -> Iterator[Engine]:
-    """Turn what a database refuses into an InputError of one sentence, and close it at the end."""
+    """Convert database errors of the block to an InputError with one sentence, and close the engine at the end."""
     try:
         yield engine
     except DBAPIError as error:
@@ -290,18 +290,18 @@ def _closed_after(engine: Engine) -> Iterator[Engine]:
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
-    """A transaction that only reads and keeps no other from writing."""
+    """Open a read-only transaction, which does not block writers."""
     with engine.connect().execution_options(reads=True) as connection, connection.begin():
         yield connection
 
 
 def require_idle(engine: Engine, say: Say) -> list[Claimant]:
-    """Return the enrolled runs, all of them dead; watches those of other machines for as long as their heartbeat may be silent.
+    """Return the registered runs, which are all dead; wait for the heartbeat timeout of runs on other machines.
 
     Raises
     ------
     InputError
-        A run is alive on the journal.
+        A run is using the journal.
     """
     liveness, start, waited = Liveness(), monotonic(), False
     while True:
@@ -309,18 +309,18 @@ def require_idle(engine: Engine, say: Say) -> list[Claimant]:
             found = _claimants(connection, liveness)
         for one in found:
             if one.state == "alive":
-                said = f"a run is at work on it ({one.process}); wait for its end or stop it, then try again"
-                raise InputError(f"journal {shown(engine.url)}: {said}")
+                message = f"a run is using it ({one.process}); wait for its end or stop it, then try again"
+                raise InputError(f"journal {shown(engine.url)}: {message}")
         if all(one.state == "dead" for one in found):
             return found
         if not waited:
             waited = True
-            say(f"watching for up to {journals.EXPIRY:.0f} s whether runs of other machines are alive")
+            say(f"checking for up to {journals.EXPIRY:.0f} s whether runs on other machines are alive")
         sleep(min(_LOOK, max(0.01, journals.EXPIRY - (monotonic() - start))))
 
 
 def _claimants(connection: Connection, liveness: Liveness) -> list[Claimant]:
-    """Every enrolled run; those elsewhere are judged by what `liveness` has seen of them before."""
+    """Return the registered runs; the state of those on other machines depends on earlier observations in `liveness`."""
     number = func.count(claims.c.key).label("claims")
     query = select(*owners.c, number).join_from(owners, claims, owners.c.owner == claims.c.owner, isouter=True)
     found = []
@@ -333,12 +333,12 @@ def _claimants(connection: Connection, liveness: Liveness) -> list[Claimant]:
 
 
 def of_model(connection: Connection, model: str) -> Any:
-    """Return the condition that a row is of `model`: its fingerprint, or its name (`provider/name`) wherever it was asked.
+    """Return the SQL condition for rows of `model`: its fingerprint, or its name (`provider/name`) at any base URL.
 
     Raises
     ------
     InputError
-        The journal has no row of it.
+        The journal has no row of the model.
     """
     column = completions.c.model
     names = model_names(connection)
@@ -347,12 +347,12 @@ def of_model(connection: Connection, model: str) -> Any:
     if connection.execute(select(completions.c.key).where(chosen).limit(1)).first() is None:
         known = sorted({*connection.execute(select(column).distinct()).scalars(), *names.values()})
         hint = f"; {did_you_mean(model, known)}" if known else ""
-        raise InputError(f"--model {redacted(model)}: the journal has no row of it{hint}")
+        raise InputError(f"--model {redacted(model)}: the journal has no rows of this model{hint}")
     return chosen
 
 
 def model_names(connection: Connection) -> dict[str, str]:
-    """What users call the models, by fingerprint; nothing where the journal is older than its table of names."""
+    """Return the user-facing names of the models by fingerprint; empty if the journal predates the table of names."""
     if not connection.dialect.has_table(connection, models.name):
         return {}
     return {row.fingerprint: row.name for row in connection.execute(select(models.c.fingerprint, models.c.name))}
@@ -363,7 +363,7 @@ def _model_stats(connection: Connection, *chosen: Any) -> Iterator[ModelStats]:
     sqlite = connection.dialect.name == "sqlite"
     texts = [func.length(cast(one, LargeBinary)) if sqlite else func.octet_length(one) for one in (row.text, row.thinking)]
     size = func.coalesce(texts[0], 0) + func.coalesce(texts[1], 0)
-    # OFFSET keeps the database from joining the two: SQLite would otherwise carry every text through its sorting.
+    # OFFSET prevents the database from flattening the subquery: SQLite would otherwise sort complete texts.
     columns = (row.model, row.status, row.error_kind, row.input_tokens, row.output_tokens, row.created_at, size.label("bytes"))
     one = select(*columns).where(*chosen).offset(0).subquery().c
     answered = one.status == "ok"
@@ -386,7 +386,7 @@ def _model_stats(connection: Connection, *chosen: Any) -> Iterator[ModelStats]:
 
 
 def _size_on_disk(connection: Connection) -> int:
-    """Bytes that a journal takes, with what is free inside."""
+    """Return the size of a journal in bytes, including free space."""
     file = sqlite_file(connection.engine.url)
     if file is None:
         return sum(int(connection.execute(select(func.pg_total_relation_size(table.name))).scalar_one()) for table in tables.sorted_tables)
@@ -395,22 +395,22 @@ def _size_on_disk(connection: Connection) -> int:
 
 
 def _give_space_back(engine: Engine) -> str | None:
-    """Give free space back to the system; a sentence when that is not possible."""
+    """Return free space to the system; return a sentence if that is not possible."""
     file = sqlite_file(engine.url)
     if file is None:
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             for table in (completions, claims):
                 connection.exec_driver_sql(f"VACUUM (ANALYZE) {table.name}")
-        return "the server uses the space again for new answers; VACUUM FULL, run by its administrator, would give it back to the disk"
+        return "the server reuses the space for new answers; its administrator can return it to the disk with VACUUM FULL"
     engine.dispose()
-    # A connection of our own: the engine's keeps temporary tables in memory, and SQLite rebuilds the whole file as one.
-    with closing(sqlite3.connect(file, isolation_level=None, timeout=30.0)) as own:
+    # A separate connection: that of the engine keeps temporary tables in memory, and VACUUM rebuilds the whole file as one.
+    with closing(sqlite3.connect(file, isolation_level=None, timeout=30.0)) as separate:
         try:
-            own.execute("VACUUM")
-            own.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            separate.execute("VACUUM")
+            separate.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.OperationalError as error:
             return (
-                "the rows are removed, and new answers will use their space, but the file stays as large as it was "
-                f"({error}): making it smaller takes up to twice its new size in free space; prune again when there is that much"
+                "the rows are removed, and new answers will reuse their space, but the file was not made smaller "
+                f"({error}): this needs free space of up to twice its new size; prune again when there is enough"
             )
     return None

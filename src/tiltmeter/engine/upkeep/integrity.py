@@ -1,7 +1,7 @@
-"""Whether a journal is sound, and saving what can be read of a damaged one.
+"""Integrity check of journals, and recovery of readable rows from damaged ones.
 
-SQLite itself examines the file (`PRAGMA integrity_check`) and reads what is left of it: rows are asked for by ranges of their
-numbers, and a range that cannot be read is halved until only the unreadable rows are left out.
+SQLite itself checks the file (`PRAGMA integrity_check`) and reads what is left of it: rows are queried by ranges of row numbers, and a
+range that cannot be read is halved until only the unreadable rows are excluded.
 """
 
 from __future__ import annotations
@@ -40,79 +40,79 @@ from tiltmeter.engine.upkeep.transfer import BATCH, USABLE_ROW, flaw_of, stored_
 from tiltmeter.errors import InputError
 
 _MOST_COMPLAINTS = 20
-"""Complaints of the database that are repeated."""
+"""Maximum number of errors reported by the database."""
 _SMALLEST_ROW = 100
-"""Bytes in the file, with its entry in the index of keys."""
+"""Minimum size of a row in bytes, including its entry in the index of keys."""
 _SAMPLE = 20
-"""Rows listed in what is left of the index from which the number of all can be judged."""
+"""Minimum number of row numbers in the rest of the index for an estimate of the number of rows."""
 _MOST_FAILURES = 40_000
-"""Ranges that cannot be read, one after the other, before the rest is given up: a damaged page hides some thousand rows at most."""
+"""Consecutive unreadable ranges after which recovery stops: a damaged page hides at most some thousand rows."""
 _LOCKED_BYTES = (512, 0x40000000)
-"""How many bytes SQLite locks, and from where: every connection that is open in WAL mode holds some of them."""
+"""Number and offset of the bytes that SQLite locks: every open connection in WAL mode holds some of them."""
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong with a journal."""
+    """One kind of problem in a journal."""
 
     what: str
     number: int
-    """Of rows, or of places in the file."""
+    """Number of rows, or of places in the file."""
     example: str | None = None
-    """The key (hex) of one such row, or what the database said."""
+    """The key (hex) of one such row, or the message of the database."""
 
 
 class Health(NamedTuple):
-    """What `check` found."""
+    """The result of `check`."""
 
     journal: str
     state: Literal["sound", "bad rows", "foreign log", "damaged", "unusable"]
-    """"bad rows": the database is sound, some rows are not; "foreign log": the -wal file is not of this file;
-    "damaged": rows can be saved; "unusable": none can."""
+    """"bad rows": the database is sound, some rows are not; "foreign log": the -wal file belongs to another file;
+    "damaged": some rows can be recovered; "unusable": none can."""
     schema: int | None
     rows: int | None
-    """In the journal; of a damaged file what its index lists, as far as that can be read."""
+    """Number of rows in the journal; for a damaged file, an estimate from its index."""
     readable: int | None
-    """Rows of a damaged file that can be saved; None for a sound one."""
+    """Rows of a damaged file that can be recovered; None for a sound one."""
     problems: list[Problem]
     notes: list[str]
 
     @property
     def sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether the journal has no problems."""
         return self.state == "sound"
 
 
 class Repaired(NamedTuple):
-    """What `repair` did."""
+    """The result of `repair`."""
 
     journal: str
     was: Literal["sound", "bad rows", "foreign log", "damaged"]
     rows: int
-    """In the journal now."""
+    """Number of rows in the journal now."""
     claimed: int | None
-    """Rows that the damaged file should have had, as far as its index can be read; None where the file was not damaged."""
+    """Number of rows in the damaged file according to its index; None if the file was not damaged."""
     removed: int
-    """Rows that no run could use."""
+    """Number of invalid rows removed."""
     aside: Path | None
-    """Where the damaged file (with its log), or the log that was not its own, lies now."""
+    """New path of the damaged file (with its log), or of the log of another file."""
 
     @property
     def lost(self) -> int:
-        """Rows that are known to be missing."""
+        """Number of rows known to be lost."""
         return max(0, (self.claimed or 0) - self.rows - self.removed)
 
 
 def check(where: str | Path) -> Health:
-    """Examine a journal and change nothing, neither the file nor the log beside it. Runs may be at work on it meanwhile.
+    """Check a journal without changing the file or its log. Runs may use the journal at the same time.
 
-    Of an SQLite file: `PRAGMA integrity_check`, the log beside it, and every row; of a damaged one, how many rows can be saved.
-    On a server: every row; its files are the server's own business.
-    No journal on the same file may be open in this process: locks of SQLite end when any handle of the process is closed.
+    For an SQLite file: `PRAGMA integrity_check`, its log and every row; for a damaged file also the number of rows that can be recovered.
+    For a server: every row; the integrity of its files is up to the server.
+    No journal on the same file may be open in this process: closing any handle of the process releases the locks of SQLite.
 
     Raises
     ------
     InputError
-        There is no journal, or it cannot be opened at all.
+        There is no journal, or it cannot be opened.
     """
     file = journal_file(where)
     state, problems, notes = _ON_A_SERVER if file is None else _examine_file(file)
@@ -132,16 +132,16 @@ def check(where: str | Path) -> Health:
 
 
 def repair(where: str | Path, *, say: Say = lambda line: None) -> Repaired:
-    """Make a journal sound again, keeping every row that can be read.
+    """Repair a journal and keep every row that can be read.
 
-    What SQLite can read of a damaged file is written to a new one, which takes its place at once; the damaged one is kept beside
-    it as NAME.damaged-DATE. A log of another file is put aside likewise. In a sound database the rows that no run can use, and
-    claims that belong to no run, are removed. No journal on the same file may be open in this process.
+    The readable rows of a damaged file are written to a new file, which replaces it atomically; the damaged file is renamed to
+    NAME.damaged-DATE. The log of another file is renamed in the same way. In a sound database, invalid rows and claims without an owner are
+    removed. No journal on the same file may be open in this process.
 
     Raises
     ------
     InputError
-        A run is alive on the journal, no row can be read, or the disk is full; nothing is changed then.
+        A run is using the journal, no row can be read, or the disk is full; nothing is changed then.
     """
     file = journal_file(where)
     state = "sound" if file is None else _examine_file(file)[0]
@@ -153,23 +153,23 @@ def repair(where: str | Path, *, say: Say = lambda line: None) -> Repaired:
             _set_log_aside(file, aside)
         return _remove_unusable(where, say)._replace(was="foreign log", aside=log_of(aside))
     try:
-        # Opened before the file is held and closed after it: when SQLite opens or closes a file, other locks of the process on it end.
+        # Opened before the file is locked and closed after it is released: opening or closing it in SQLite ends other locks of the process.
         with closing(_open_damaged(file)) as damaged, _held_alone(file), TemporaryDirectory(prefix=".repair-", dir=file.parent) as folder:
             fresh = Path(folder) / file.name
             rows, claimed = _save_readable(damaged, file, fresh)
             _swap(file, fresh, aside)
     except sqlite3.DatabaseError:
-        left = "it was left as it is: restore a copy, or choose another --journal"
-        raise InputError(f"journal {file}: no row can be read from it; {left}") from None
+        advice = "it was not changed: restore a copy, or choose another --journal"
+        raise InputError(f"journal {file}: no row can be read from it; {advice}") from None
     return Repaired(str(file), "damaged", rows, claimed, 0, aside)
 
 
 _Examined = tuple[Literal["sound", "foreign log", "damaged"], list[Problem], list[str]]
-"""State of a file, what is wrong with it, and notes."""
+"""State of a file, its problems, and notes."""
 _ON_A_SERVER: _Examined = (
     "sound",
     [],
-    ["only the rows were examined: the integrity of its files is the server's business (pg_amcheck, data checksums)"],
+    ["only the rows were checked: use the tools of the server to check its files (pg_amcheck, data checksums)"],
 )
 
 
@@ -178,7 +178,7 @@ def _count(connection: Connection) -> int:
 
 
 def _row_problems(connection: Connection) -> tuple[list[Problem], list[Any]]:
-    """Rows that no run can use, by what is wrong with them, and claims that belong to no run; and the keys of those rows."""
+    """Return the problems (invalid rows by cause, and claims without an owner), and the keys of the invalid rows."""
     flaws: dict[str, list[Any]] = defaultdict(list)
     for values in stored_rows(connection):
         try:
@@ -186,9 +186,9 @@ def _row_problems(connection: Connection) -> tuple[list[Problem], list[Any]]:
         except ValidationError as error:
             flaws[flaw_of(error)].append(values[0])
     examples = {flaw: keys[0].hex() if isinstance(keys[0], bytes) else repr(keys[0]) for flaw, keys in flaws.items()}
-    problems = [Problem(f"rows that no run can use ({flaw})", len(keys), examples[flaw]) for flaw, keys in flaws.items()]
+    problems = [Problem(f"invalid rows ({flaw})", len(keys), examples[flaw]) for flaw, keys in flaws.items()]
     if orphans := connection.execute(select(func.count()).select_from(claims).where(_is_orphan())).scalar_one():
-        problems.append(Problem("claims that belong to no run", int(orphans)))
+        problems.append(Problem("claims without an owner", int(orphans)))
     return problems, [*chain.from_iterable(flaws.values())]
 
 
@@ -197,7 +197,7 @@ def _is_orphan() -> Any:
 
 
 def _remove_unusable(where: str | Path, say: Say) -> Repaired:
-    """Remove what no run can use from a sound database."""
+    """Remove invalid rows, and claims without an owner, from a sound database."""
     with opened_to_read(where) as engine, reading(engine) as connection:
         (problems, keys), rows = _row_problems(connection), _count(connection)
     if problems:
@@ -212,7 +212,7 @@ def _remove_unusable(where: str | Path, say: Say) -> Repaired:
 
 
 def _examine_file(file: Path) -> _Examined:
-    """Whether an SQLite file and the log beside it are sound and belong together, with a note; its rows are not looked at.
+    """Check whether an SQLite file and its log are sound and belong together; the rows are not checked.
 
     Raises
     ------
@@ -224,21 +224,21 @@ def _examine_file(file: Path) -> _Examined:
     name = log_of(file).name
     with_log = log_of(file).exists() and log_of(file).stat().st_size > 0
     complaints = _complaints(file)
-    if complaints and not with_log and log_of(file).exists():  # a run has begun meanwhile
+    if complaints and not with_log and log_of(file).exists():  # a run has started in the meantime
         complaints = _complaints(file)
     if not complaints:
         if with_log and (hidden := _rows_hidden_by_log(file)):
-            return "foreign log", [Problem(f"rows hidden by {name} beside it, the log of another file or of another time", hidden)], []
+            return "foreign log", [Problem(f"rows hidden by {name}, the log of another file or of another time", hidden)], []
         return "sound", [], []
     if with_log and not _complaints(file, ALONE):
-        return "foreign log", [Problem("logs of another file beside it, without which the journal is sound", 1, name)], []
-    notes = [] if with_log else [f"if it was copied without the file {name}, put that beside it and check again"]
-    said = " ".join("; ".join(complaints).split())[:500]
-    return "damaged", [Problem("damaged places in the file", len(complaints), said)], notes
+        return "foreign log", [Problem("logs of another file, without which the journal is sound", 1, name)], []
+    notes = [] if with_log else [f"if it was copied without the file {name}, copy that to the same folder and check again"]
+    details = " ".join("; ".join(complaints).split())[:500]
+    return "damaged", [Problem("damaged places in the file", len(complaints), details)], notes
 
 
 def _complaints(file: Path, mode: str | None = None) -> list[str]:
-    """What SQLite finds wrong with a file and the log beside it; nothing when it is sound."""
+    """Return the errors that SQLite finds in a file and its log; empty if it is sound."""
     try:
         with closing(open_file_to_read(file, mode)) as connection:
             found = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({_MOST_COMPLAINTS})")]
@@ -250,26 +250,26 @@ def _complaints(file: Path, mode: str | None = None) -> list[str]:
     if found != ["ok"]:
         return found
     torn = file.stat().st_size < size and (mode == ALONE or not log_of(file).exists())
-    return [f"it is torn: {file.stat().st_size:,} bytes of {size:,}"] if torn else []
+    return [f"it is truncated: {file.stat().st_size:,} bytes of {size:,}"] if torn else []
 
 
 def _rows_hidden_by_log(file: Path) -> int:
-    """How many rows fewer there are with the log than without it; no run ever makes them fewer, and pruning leaves no log."""
+    """Return how many fewer rows there are with the log than without it; runs never remove rows, and pruning leaves no log."""
     counts = []
     for mode in (ALONE, WITH_LOG):
         try:
             with closing(open_file_to_read(file, mode)) as connection:
                 counts.append(int(connection.execute("SELECT count(*) FROM completions").fetchone()[0]))
-        except sqlite3.Error:  # not whole without its log, which is what a log is for
+        except sqlite3.Error:  # incomplete without its log, which is normal
             return 0
     return counts[0] - counts[1] if counts[0] > counts[1] and not _complaints(file, ALONE) else 0
 
 
 def _open_damaged(file: Path) -> sqlite3.Connection:
-    """A connection that reads as much of a damaged file as SQLite can; raises sqlite3.DatabaseError where that is nothing."""
+    """Open a connection that reads as much of a damaged file as possible; raise sqlite3.DatabaseError if nothing can be read."""
     connection = open_file_to_read(file)
     try:
-        connection.execute("PRAGMA writable_schema=ON")  # a file that is shorter than its header says is read all the same
+        connection.execute("PRAGMA writable_schema=ON")  # read the file even if it is shorter than its header says
         connection.execute("PRAGMA cell_size_check=ON")
         connection.execute("BEGIN")
         if connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'completions'").fetchone() != (1,):
@@ -281,10 +281,10 @@ def _open_damaged(file: Path) -> sqlite3.Connection:
 
 
 def _copy_readable(damaged: sqlite3.Connection, file: Path, keep: Callable[[list[Row]], None]) -> tuple[int, int]:
-    """Give `keep` every row that SQLite can read and a run can use, in batches; their number, and that of the rows there should be.
+    """Pass every readable and valid row to `keep` in batches; return their number, and the number of rows expected.
 
-    The index of keys lists every row. Where a part of it cannot be read, the highest number seen has to do: rows are numbered
-    from 1 in the order in which they came, so that it is too high where rows were pruned.
+    The index of keys lists every row. If a part of it cannot be read, the highest row number is used instead: rows are numbered from 1 in
+    the order of insertion, so that this number is too high if rows were pruned.
     """
     most = sum(one.stat().st_size for one in (file, log_of(file)) if one.exists()) // _SMALLEST_ROW
     query = "SELECT rowid FROM completions INDEXED BY sqlite_autoindex_completions_1 WHERE key >= ? AND key < ?"
@@ -306,7 +306,7 @@ def _copy_readable(damaged: sqlite3.Connection, file: Path, keep: Callable[[list
             last = -1
         if highest <= last <= most:
             expected = highest = last
-        else:  # at least one row at the end is lost; keys are hashes, so that the numbers listed are a random sample
+        else:  # at least one row at the end is lost; keys are hashes, so that the listed row numbers are a random sample
             expected, highest_lost = highest, 1
             highest = min(most, 2 * highest + BATCH) if len(listed) > _SAMPLE else most
     readable = 0
@@ -317,8 +317,8 @@ def _copy_readable(damaged: sqlite3.Connection, file: Path, keep: Callable[[list
 
 
 def _readable_rows(damaged: sqlite3.Connection, highest: int) -> Iterator[list[Row]]:
-    """Every row up to this number that SQLite can read and a run can use, in batches."""
-    query = f"SELECT {', '.join(Row._fields)} FROM completions WHERE rowid BETWEEN ? AND ?"  # noqa: S608 - names of our own
+    """Yield the readable and valid rows up to this row number, in batches."""
+    query = f"SELECT {', '.join(Row._fields)} FROM completions WHERE rowid BETWEEN ? AND ?"  # noqa: S608 - constant names
     ranges = [(low, min(low + BATCH - 1, highest)) for low in range(1, highest + 1, BATCH)][::-1]
     failures = 0
     while ranges and failures < _MOST_FAILURES:
@@ -334,17 +334,17 @@ def _readable_rows(damaged: sqlite3.Connection, highest: int) -> Iterator[list[R
 
 
 def _usable(values: tuple[Any, ...]) -> Row | None:
-    """A row as it was written, or None."""
+    """Return a valid row, or None."""
     with suppress(ValidationError):
         row = USABLE_ROW.validate_python(values)
-        # Where a disk lost what was written there are zeros, which no hash and no text of ours holds.
+        # Data that the disk lost reads as zeros, which no stored hash or text contains.
         if bytes(8) not in row.key and not any("\0" in value for value in row if isinstance(value, str)):
             return row
     return None
 
 
 def _save_readable(damaged: sqlite3.Connection, file: Path, fresh: Path) -> tuple[int, int]:
-    """Write the readable rows to a new journal; how many they are, and how many there should have been."""
+    """Write the readable rows to a new journal; return their number, and the number of rows expected."""
     with open_journal(fresh) as journal:
         _, claimed = _copy_readable(damaged, file, journal.record)
         with suppress(sqlite3.DatabaseError):
@@ -354,13 +354,13 @@ def _save_readable(damaged: sqlite3.Connection, file: Path, fresh: Path) -> tupl
     if not saved:
         raise sqlite3.DatabaseError("no row")
     if _complaints(fresh):
-        raise InputError(f"journal {file}: the disk does not keep what is written to it; the journal was left as it is")
+        raise InputError(f"journal {file}: the disk does not store data correctly; the journal was not changed")
     shutil.copymode(file, fresh)
     return saved, claimed
 
 
 def _swap(file: Path, fresh: Path, aside: Path) -> None:
-    """Put the new file in the place of the damaged one. The log goes first: beside the new file it would destroy that."""
+    """Replace the damaged file by the new one. The log is moved first, because it would destroy the new file."""
     with suppress(OSError):  # a file system without links
         os.link(file, aside)
     _set_log_aside(file, aside)
@@ -389,19 +389,19 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def _held_alone(file: Path) -> Iterator[None]:
-    """Hold a file that no other process has open, nor can open until the end."""
+    """Lock a file exclusively for the duration of the block; raise InputError if another process has it open."""
     try:
         with file.open("r+b") as handle:
-            if sys.platform != "win32":  # there, an open file cannot be replaced
+            if sys.platform != "win32":  # where an open file cannot be replaced
                 import fcntl
 
                 try:
                     fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, *_LOCKED_BYTES)
                 except (BlockingIOError, PermissionError):
                     raise InputError(
-                        f"journal {file}: another process has it open; wait for the end of runs on it, then try again"
+                        f"journal {file}: another process has it open; wait until runs that use it have finished, then try again"
                     ) from None
             yield
     except OSError as error:
-        kept = "what is there was kept; give write permission to the file and its folder"
-        raise InputError(f"journal {file}: cannot be repaired: {error.strerror}; {kept}") from None
+        advice = "it was not changed; give write permission to the file and its folder"
+        raise InputError(f"journal {file}: cannot be repaired: {error.strerror}; {advice}") from None

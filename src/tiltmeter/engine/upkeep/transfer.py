@@ -1,4 +1,4 @@
-"""Rows of a journal to a file and back, and from journal to journal; and what makes a row one that a run can use."""
+"""Export and import of journal rows, to and from files or other journals, and the validation of rows."""
 
 from __future__ import annotations
 
@@ -35,52 +35,52 @@ COLUMNS = {name: _TYPES.get(str(completions.c[name].type), String()) for name in
 
 def _holds_an_answer(row: Row) -> Row:
     if row.status == "ok" and row.text is None and row.thinking is None and row.refusal is None and row.finish_reason is None:
-        raise ValueError('it is "ok" but holds no answer')
+        raise ValueError('its status is "ok" but it has no answer')
     return row
 
 
 USABLE_ROW: TypeAdapter[Row] = TypeAdapter(
     Annotated[Row, AfterValidator(_holds_an_answer)], config=ConfigDict(strict=True, val_json_bytes="hex", allow_inf_nan=False)
 )
-"""Reads a row that a run can use, from a tuple, a dictionary or JSON."""
+"""Validates a row from a tuple, a dictionary or JSON."""
 
 
 class Imported(NamedTuple):
     """The outcome of an import."""
 
     rows: int
-    """Read."""
+    """Rows read."""
     answers: int
-    """More in the journal than before (a run at work on it meanwhile adds its own)."""
+    """Increase in the number of answers in the journal (including those of a concurrent run)."""
     failed: int
-    """More failures than before; fewer, where answers took their place."""
+    """Increase in the number of failures; negative if answers replaced failures."""
 
 
 _Source = tuple[Callable[[], Iterator[Row]], dict[str, str]]
-"""What gives the rows, from the beginning at each call, each checked on the way; and what users call the models, by fingerprint."""
+"""A function that iterates over the validated rows from the beginning, and the names of the models by fingerprint."""
 
 
 def export_rows(where: str | Path, file: str | Path | IO[bytes], *, models: Sequence[str] = ()) -> int:
-    """Write the rows of a journal, all columns, to a file that appears whole or not at all; gives their number.
+    """Write the rows of a journal with all columns to a file, atomically, and return their number.
 
-    Rows pass through in batches: the memory needed does not depend on their number. They are those of one moment, in no given order.
+    Rows are processed in batches, so that memory does not depend on their number. They are a consistent snapshot, in no particular order.
 
     Parameters
     ----------
     file
         NAME.parquet (compressed with zstd; the key as 32 bytes), NAME.jsonl (the key in hex), or an open binary file for JSON lines.
     models
-        Only rows of these models (fingerprint, or `provider/name`); of all when empty.
+        Only rows of these models (fingerprint, or `provider/name`); all models if empty.
 
     Raises
     ------
     InputError
-        There is no journal or no such model, a row cannot be used, the file cannot be written, or its name ends otherwise.
+        There is no journal or no such model, a row is not valid, the file cannot be written, or its name has another ending.
     """
     if isinstance(file, str | Path) and Path(file).suffix.lower() not in _KINDS:
         raise InputError(f"{file}: unknown kind of file; give a name that ends in .parquet or .jsonl")
     with _opened_journal(where, models) as (read, _):
-        rows = sum(1 for _ in read())  # all of them are checked before anything is written
+        rows = sum(1 for _ in read())  # validates all rows before anything is written
 
         def frames() -> Iterator[DataFrame]:
             return (DataFrame(batch, schema=COLUMNS, orient="row") for batch in _batches(read()))
@@ -101,27 +101,27 @@ def export_rows(where: str | Path, file: str | Path | IO[bytes], *, models: Sequ
 
 
 def import_rows(source: str | Path, journal: str | Path) -> Imported:
-    """Take the rows of `source` into a journal, which is made when it is missing.
+    """Import the rows of `source` into a journal, which is created if it is missing.
 
-    Existing answers are kept; only failures are overwritten. Every row is checked before the first is taken in. Rows are taken in
-    in batches, each of them a transaction: a run may be at work on the journal meanwhile, and what was cut off is done again to
-    the same effect. The memory needed does not depend on the number of rows.
+    Existing answers are kept; only failures are overwritten. Every row is validated before the first one is imported. Rows are imported
+    in batches, each in one transaction, so that a run may use the journal at the same time; an interrupted import can be repeated. Memory
+    does not depend on the number of rows.
 
     Parameters
     ----------
     source
-        NAME.parquet or NAME.jsonl as `export_rows` writes them, an SQLite journal, or the URL of a journal.
+        NAME.parquet or NAME.jsonl as written by `export_rows`, an SQLite journal, or the URL of a journal.
 
     Raises
     ------
     InputError
-        The source cannot be read or holds a row that no journal can hold (named); or the journal cannot be written.
+        The source cannot be read or contains an invalid row (the message names it), or the journal cannot be written.
     """
     is_journal = "://" in str(source) or _is_sqlite(Path(source))
     if is_journal and _is_same_journal(source, journal):
-        raise InputError("the journal to import from and the one to import into are the same; give another with --journal")
+        raise InputError("the journal to import from is also the one to import into; name another with --journal")
     with (_opened_journal if is_journal else _opened_file)(source) as (read, names):
-        rows = sum(1 for _ in read())  # all of them are checked before anything is written
+        rows = sum(1 for _ in read())  # validates all rows before anything is written
         with open_journal(journal) as target:
             before = target.counts()
             for batch in _batches(read()):
@@ -133,7 +133,7 @@ def import_rows(source: str | Path, journal: str | Path) -> Imported:
 
 
 def stored_rows(connection: Connection, *chosen: Any) -> Iterator[tuple[Any, ...]]:
-    """Every row of a journal that fulfils the conditions, as its driver reads it: a column of SQLite can hold anything."""
+    """Yield the rows of a journal that satisfy all conditions, not yet validated: a column of SQLite can contain any type."""
     query: Any = select(*(literal_column(name) for name in Row._fields)).select_from(completions).where(*chosen)
     for row in connection.execute(query, execution_options={"yield_per": BATCH}):
         yield tuple(row)
@@ -141,7 +141,7 @@ def stored_rows(connection: Connection, *chosen: Any) -> Iterator[tuple[Any, ...
 
 @contextmanager
 def _opened_journal(where: str | Path, models: Sequence[str] = ()) -> Iterator[_Source]:
-    """The rows of a journal, of these models if any are given."""
+    """Open a journal as a source of rows, restricted to these models if any are given."""
     with opened_to_read(where) as engine, reading(engine) as connection:
         chosen = [or_(*(of_model(connection, model) for model in models))] if models else []
 
@@ -150,15 +150,15 @@ def _opened_journal(where: str | Path, models: Sequence[str] = ()) -> Iterator[_
                 try:
                     yield USABLE_ROW.validate_python(values)
                 except ValidationError as error:
-                    said = f"journal {shown(engine.url)}: it has a row that no run can use ({flaw_of(error)})"
-                    raise InputError(f"{said}; run tiltmeter journal check --repair on it first") from None
+                    message = f"journal {shown(engine.url)}: it contains an invalid row ({flaw_of(error)})"
+                    raise InputError(f"{message}; run tiltmeter journal check --repair on it first") from None
 
         yield rows, model_names(connection)
 
 
 @contextmanager
 def _opened_file(source: str | Path) -> Iterator[_Source]:
-    """The rows of a file."""
+    """Open a file as a source of rows."""
     path = Path(source)
     if not is_file(path):
         raise InputError(f"cannot import {redacted(str(source))}: there is no such file")
@@ -193,27 +193,27 @@ def _parquet_records(path: Path) -> Iterator[dict[str, Any]]:
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror or error}") from None
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-            raise InputError(f"cannot read {path}: {str(error).splitlines()[0][:200]}; is the file whole?") from None
+            raise InputError(f"cannot read {path}: {str(error).splitlines()[0][:200]}; is the file complete?") from None
         if not records:
             return
         yield from records
 
 
 def flaw_of(error: ValidationError) -> str:
-    """Return why a row cannot be used, as the end of a sentence."""
+    """Return why a row is not valid, as the end of a sentence."""
     first = first_error(error)
     place = first["loc"][-1] if first["loc"] else ""
     name = Row._fields[place] if isinstance(place, int) and place < len(Row._fields) else str(place)[:100]
     match first["type"]:
         case "missing":
-            return f"it has no {name}; only what tiltmeter journal export writes is read"
+            return f"it has no {name}; only files written by tiltmeter journal export can be read"
         case "extra_forbidden":
-            return f"there is no column {name} in a journal; was it written by a newer Tiltmeter?"
+            return f"a journal has no column {name}; was it written by a newer Tiltmeter?"
         case "value_error":
             return str(first["ctx"]["error"])
         case "json_invalid":
-            return "it is no JSON; is the file whole?"
-    return f"{f'its {name} cannot be kept' if name else 'it is no row'}: {first['msg'][0].lower()}{first['msg'][1:]}"
+            return "it is not valid JSON; is the file complete?"
+    return f"{f'its {name} is not valid' if name else 'it is not a row'}: {first['msg'][0].lower()}{first['msg'][1:]}"
 
 
 def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
