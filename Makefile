@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 demo: export PYTHONDONTWRITEBYTECODE =
 demo: $(VENV)/.installed
 	$(BIN)/tiltmeter demo
-	$(BIN)/tiltmeter run associations/gender --model hf/tests/fixtures/storyteller -M batch_size=200 --max-connections 200 --judge sim/fair --limit 20 -P encoder=none
+	$(BIN)/tiltmeter run associations/gender --model hf/tests/fixtures/storyteller -M batch_size=200 --max-connections 200 --judge sim/fair --limit 20 -P encoder=none -P names=grid
 
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.dev

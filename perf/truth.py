@@ -51,7 +51,7 @@ def one(options: argparse.Namespace, seed: int, folder: Path) -> dict[str, float
         options={"bias": str(options.bias), "seed": str(seed)} if is_simulated else {"seed": str(seed)},
         limit=options.limit,
         seed=seed,
-        params={"encoder": "none"},
+        params={"encoder": "none"} if is_simulated else {"encoder": "none", "names": "grid"},  # the storyteller knows the names of the grid
         sampling=None if is_simulated else {"temperature": 1.0, "extra": {}},  # the storyteller's rates hold for plain sampling
         judge=options.judge,
         journal=folder / f"{seed}.sqlite",

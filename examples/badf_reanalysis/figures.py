@@ -81,7 +81,7 @@ def facts(four: Sequence[Reanalysis]) -> None:
     lines = []
     for key, words in (
         ("not_highest", "another identity has a higher rate"),
-        ("single", "one list alone holds the concept"),
+        ("single", "only one list contains the concept"),
         ("needs_exact", "an expected count is below 5"),
     ):
         together = tuple(sum(values) for values in zip(*(column[key] for column in columns), strict=True))

@@ -530,8 +530,8 @@ def _settings(
 def _asking(
     limits: Limits | None, journal: str | Path | None, display: str | None, engine: str | None, engine_options: Mapping[str, str] | None
 ) -> Asking:
-    shown = NOTEBOOK if display is None and in_notebook() else display
-    return Asking(limits, None if journal is None else str(journal), shown, engine, mapping("engine_options", engine_options))
+    kind = NOTEBOOK if display is None and in_notebook() else display
+    return Asking(limits, None if journal is None else str(journal), kind, engine, mapping("engine_options", engine_options))
 
 
 def _sources(data: Any) -> list[Source]:

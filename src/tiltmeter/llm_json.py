@@ -12,7 +12,7 @@ from tiltmeter.thinking import CLOSES, OPENS
 MAX_LENGTH = 1_000_000
 """Maximum length of an answer in characters; answers of judges are far shorter."""
 
-_TRIES = 100  # maximum number of bracketed candidates in prose
+_MAX_CANDIDATES = 100  # bracketed candidates in prose
 
 _THOUGHT = re.compile(rf"{OPENS}.*?(?:{CLOSES}|\Z)", re.DOTALL)
 _ORPHAN_END = re.compile(CLOSES)  # some endpoints omit the opening tag
@@ -75,7 +75,7 @@ def _candidates(answer: str) -> Iterator[str]:
     yield answer
     for block in _FENCED.finditer(answer):
         yield block.group(2).strip()
-    for start, end in _balanced(answer)[:_TRIES]:
+    for start, end in _balanced(answer)[:_MAX_CANDIDATES]:
         yield answer[start:end]
 
 
@@ -125,4 +125,4 @@ def _spellings(text: str) -> Iterator[str]:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")

@@ -20,7 +20,7 @@ UNREADABLE: Final = (OSError, UnicodeError, pl.exceptions.PolarsError, pl.except
 """Exceptions raised when a table cannot be read. Polars panics are listed because they do not derive from `Exception`."""
 
 _LONGEST = 300
-_HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
 
 def why(error: BaseException) -> str:
@@ -40,7 +40,7 @@ def json_of(given: str | bytes) -> Any:
     """
     text = given.decode("utf-8-sig") if isinstance(given, bytes) else given
     value = json.loads(text)
-    return json.loads(storable(json.dumps(value, ensure_ascii=False))) if _HALF.search(text) else value
+    return json.loads(storable(json.dumps(value, ensure_ascii=False))) if _SURROGATE.search(text) else value
 
 
 def unreadable(path: Path, error: BaseException) -> str:
@@ -100,8 +100,10 @@ def csv_of(path: Path) -> DataFrame:
     for mark, word in ((";", "semicolons"), ("\t", "tabs")):
         if table.width == 1 and mark in table.columns[0]:
             raise InputError(f"{path}: the columns are separated by {word}; save the file with commas")
-    if twice := next((name for name in table.columns if _TWICE.search(name) and _TWICE.sub("", name) in table.columns), None):
-        raise InputError(f"{path} has the column {_TWICE.sub('', twice)!r} twice; rename or remove one of them")
+    if duplicate := next(
+        (name for name in table.columns if _DUPLICATE_SUFFIX.search(name) and _DUPLICATE_SUFFIX.sub("", name) in table.columns), None
+    ):
+        raise InputError(f"{path} has the column {_DUPLICATE_SUFFIX.sub('', duplicate)!r} twice; rename or remove one of them")
     return table
 
 
@@ -118,5 +120,5 @@ def _why_not_csv(path: Path, error: BaseException) -> str:
     return why(error)
 
 
-_TWICE = re.compile(r"_duplicated_\d+$")
+_DUPLICATE_SUFFIX = re.compile(r"_duplicated_\d+$")
 """Suffix that Polars appends to duplicate column names."""

@@ -40,7 +40,11 @@ _STUDIES = {
 }
 # Modules of `tiltmeter.probes` that do not define a probe.
 _NO_PROBES = {"__init__", "analysis", "base", "metric", "paper_suite", "presentation", "published", "shared", "table_probe"}
-_CALLABLE = {"providers": "a function that makes a model", "features": "a function of one text", "studies": "a callable that makes a study"}
+_CALLABLE = {
+    "providers": "a function that creates a model",
+    "features": "a function of one text",
+    "studies": "a callable that creates a study",
+}
 
 
 def _probe_modules() -> dict[str, str]:
@@ -117,12 +121,12 @@ def load(kind: str, name: str) -> Any:
         raise type(error)(f"{place}: {error}") if _is_outside(place) else error from None
     except Exception as error:
         if isinstance(error, AttributeError) and attribute in str(error):
-            raise InputError(f"{module} defines no {attribute}; the module of a plugin must define '{attribute} = ...'") from error
+            raise InputError(f"{module} does not define {attribute}; the module of a plugin must define '{attribute} = ...'") from error
         if not _is_outside(place):
             raise
         raise InputError(f"{place} cannot be imported ({type(error).__name__}: {error}); fix or uninstall its package") from error
     if kind in _CALLABLE and not callable(found):
-        raise InputError(f"{place} is not {_CALLABLE[kind]} but {type(found).__name__}; fix or uninstall its package")
+        raise InputError(f"{place} is not {_CALLABLE[kind]} (found {type(found).__name__}); fix or uninstall its package")
     return found
 
 

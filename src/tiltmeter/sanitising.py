@@ -53,8 +53,8 @@ def _without_secrets(scheme: str, rest: str) -> str:
     rest, hash_mark, fragment = rest.partition("#") if web else (rest, "", "")
     before, mark, query = rest.partition("?")
     values = (one.partition("=") for one in query.split("&"))
-    shown = "&".join(f"{name}=***" if equals else "***" * bool(name) for name, equals, _ in values)
-    return before + mark + shown + hash_mark + "***" * bool(fragment)
+    masked = "&".join(f"{name}=***" if equals else "***" * bool(name) for name, equals, _ in values)
+    return before + mark + masked + hash_mark + "***" * bool(fragment)
 
 
 def not_utf8(content: bytes) -> str | None:

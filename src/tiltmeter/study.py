@@ -93,7 +93,7 @@ FINDINGS: Schema = {
     "q": Float64,
     "null_value": Float64,  # the value that means "no bias"; null if there is none
     "unit": String,  # one of UNITS
-    "estimand": String,  # population that the interval refers to: "these items" or "items like these"
+    "estimand": String,  # population that the interval refers to: "these items", "items like these", "these names", "names like these"
     "items": Int64,  # resampling units with at least one parsed answer
     "attempts": Int64,
     **dict.fromkeys(OUTCOMES, Int64),
@@ -250,6 +250,8 @@ class Judge(Protocol):
 
         Parameters
         ----------
+        conversations
+            The messages of each conversation.
         schema
             JSON schema of the answers. It is enforced if the endpoint supports it (response_format) and otherwise only a hint, so
             answers must be validated.
@@ -338,7 +340,7 @@ class StageTable:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step of a method, from input tables to output tables. A run executes the stages in the order of their inputs and stores the tables.
+    """One step of a method, from input tables to output tables. A run executes stages in the order of their inputs and stores the tables.
 
     Parameters
     ----------

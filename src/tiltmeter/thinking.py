@@ -36,7 +36,7 @@ SPECIAL = r"<\|[A-Za-z_]{1,30}\|>|</?s>|<(?:start|end)_of_turn>"
 
 
 def split_thinking(text: str) -> tuple[str, str | None]:
-    """Split a text into the answer and the model's thinking (None if there is none).
+    """Split a text into the answer and the model's thinking (None if it contains no thinking).
 
     Thinking between marks (`<think>...</think>`, `[THINK]...[/THINK]`, the channels of gpt-oss and of other families) is removed
     wherever it occurs. Text before a closing mark without an opening mark is thinking, because chat templates often omit the opening

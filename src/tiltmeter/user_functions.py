@@ -53,7 +53,7 @@ def load_from_file(place: str) -> Any:
         raise InputError(f"{file} cannot be imported ({type(error).__name__}: {message}); correct it") from error
     if not hasattr(module, name):
         known = [one for one in vars(module) if not one.startswith("_")]
-        raise InputError(f"{file} defines no {name}: {did_you_mean(name, known)}")
+        raise InputError(f"{file} does not define {name}: {did_you_mean(name, known)}")
     return getattr(module, name)
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import yaml
     from pydantic import BaseModel, ValidationError
 
-_MOST_VALUES = 1_000_000
+_MAX_VALUES = 1_000_000
 _OPENS = {"[": 1, "{": 1, "]": -1, "}": -1}
-_DEEPEST = 500
+_MAX_DEPTH = 500
 """Maximum nesting depth of brackets. The running time of PyYAML is quadratic in the depth."""
 
 
@@ -172,15 +172,15 @@ def yaml_of(text: str, loader: type[yaml.SafeLoader] | None = None) -> Any:
     """
     import yaml
 
-    if max(accumulate(_OPENS.get(letter, 0) for letter in text), default=0) > _DEEPEST:
+    if max(accumulate(_OPENS.get(letter, 0) for letter in text), default=0) > _MAX_DEPTH:
         raise yaml.YAMLError("a value cannot be read (it is nested too deeply)")
     opened = (loader or yaml.SafeLoader)(text)
     try:
         node = opened.get_single_node()
         if node is None:
             return None
-        if (count := _values(node, {})) > _MOST_VALUES:
-            content = f"more than {_MOST_VALUES:,} values" if count < float("inf") else "a value that contains itself"
+        if (count := _values(node, {})) > _MAX_VALUES:
+            content = f"more than {_MAX_VALUES:,} values" if count < float("inf") else "a value that contains itself"
             raise yaml.YAMLError(f"its aliases expand to {content}")
         value = opened.construct_document(node)
         return _storable(value) if "\\u" in text or "\\U" in text else value

@@ -119,7 +119,7 @@ def test_the_answers_that_moved_a_finding_most_are_its_own(runs: Path) -> None:
     path = runs / "probes"
     kept = load(path).examples
     for finding in findings_of(path).iter_rows(named=True):
-        moved = data.moved_most(path, data.stamp(path), finding)
+        moved = data.most_influential(path, data.stamp(path), finding)
         columns = {"model": pl.String, "part": pl.String, **NAMED}
         named = [pl.col(name).eq_missing(pl.lit(finding[name], kind)) for name, kind in columns.items()]
         assert moved["prompt_id"].to_list() == kept.filter(named)["prompt_id"].to_list()
@@ -135,7 +135,7 @@ def test_a_response_is_shown_with_its_prompt_and_measures(runs: Path) -> None:
     assert shown.prompt == run.design.filter(prompt_id=row["prompt_id"])["prompt"].item()
     assert list(shown.measured)[:2] == ["outcome", "label"]
     assert shown.measured["subject"] == row["subject"]
-    with pytest.raises(InputError, match="not in this run"):
+    with pytest.raises(InputError, match="no longer in this run"):
         detail(path, data.Attempt("sim/biased", "g20/999/0", 0))
 
 

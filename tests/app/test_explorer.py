@@ -160,7 +160,7 @@ def visit(browser: sync_api.Browser, address: str) -> Iterator[Visit]:
 
 def test_from_the_list_of_runs_to_a_run(visit: Visit) -> None:
     visit.page.goto(visit.address)
-    visit.page.get_by_text("Choose a row to open a run").wait_for()
+    visit.page.get_by_text("Select a row to open a run").wait_for()
     visit.choose("Method", "probes")
     sync_api.expect(visit.page.get_by_test_id("stDataFrame").locator("tbody tr")).to_have_count(1)
     visit.choose_row(0, 0)
@@ -174,14 +174,14 @@ def test_from_a_finding_to_a_response_and_its_counterpart(visit: Visit) -> None:
     everything = COUNT.match(counted)
     visit.choose("Group", "Germany")
     sync_api.expect(visit.page.get_by_text(COUNT)).not_to_have_text(counted)  # words typed before the page is drawn anew would be lost
-    visit.page.get_by_label("Words in metric").fill("selection_rate diplomat")
+    visit.page.get_by_label("Search metrics").fill("selection_rate diplomat")
     visit.page.keyboard.press("Enter")
     visit.page.wait_for_function("[...document.querySelectorAll('p')].some(one => /^6 of [\\d,]+ findings/.test(one.textContent))")
     assert everything is not None
     assert int(everything[1].replace(",", "")) > 6
     sync_api.expect(visit.cells(0, 3)).to_have_text(["Germany"] * 6)
     visit.choose_row(0, 0)
-    visit.page.get_by_text(re.compile(r"^\d+ responses, from 1 on")).wait_for()
+    visit.page.get_by_text(re.compile(r"^\d+ responses, showing 1 to")).wait_for()
     visit.choose_row(1, 0)
     visit.page.get_by_text("Counterfactual pair").wait_for()
     sync_api.expect(visit.page.get_by_test_id("stCode")).to_have_count(9)
@@ -191,7 +191,7 @@ def test_from_a_finding_to_a_response_and_its_counterpart(visit: Visit) -> None:
     assert "Germany" in asked
     assert "Germany" not in there_asked
     assert there_said
-    against = visit.page.get_by_role("combobox", name="Held against")
+    against = visit.page.get_by_role("combobox", name="Compare with")
     sync_api.expect(against).to_have_value(re.compile("concept: Germany → "))
 
 
@@ -216,7 +216,7 @@ def test_only_this_machine_is_served_and_only_under_its_own_name(address: str) -
 
 def test_hostile_texts_are_texts(visit: Visit) -> None:
     visit.page.goto(visit.address)
-    visit.page.get_by_text("Choose a row to open a run").wait_for()
+    visit.page.get_by_text("Select a row to open a run").wait_for()
     visit.open_run("hostile")
     visit.page.get_by_text(f"benchmarks/{CLOSING}: {SCRIPT}").wait_for()
     for facet, text in (("Group", IMAGE), ("Model", SCRIPT)):

@@ -47,7 +47,7 @@ def watcher(begun: Path, tmp_path: Path) -> Iterator[Watcher]:
 def test_answers_are_counted_for_each_model(watcher: Watcher, asked: int) -> None:
     seen = watcher.look()
     assert seen.models == (ModelProgress("sim/mild", asked, asked), ModelProgress("sim/fair", asked, asked))
-    assert (seen.exact, seen.note, seen.step) == (True, None, "the models are being asked")
+    assert (seen.exact, seen.note, seen.step) == (True, None, "requesting responses")
 
 
 def test_what_is_not_answered_yet_is_not_counted_and_comes_in_later(

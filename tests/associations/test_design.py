@@ -120,9 +120,9 @@ def test_the_published_definitions_keep_their_descriptors() -> None:
     ("dealt", "message"),
     [
         ("{all: {a: {names: [Ann]}}}", "dealt must have the same types and identities as types"),
-        ("{all: {a: {names: elves}, b: {names: men}}}", "there is no list of names 'elves'; known: women, men"),
+        ("{all: {a: {names: elves}, b: {names: men}}}", "there is no built-in list of names 'elves'; use women or men"),
         ("{all: {a: {names: [Ann, Ann]}, b: {names: men}}}", "the name 'Ann' is given twice"),
-        ("{all: {a: {names: [Ann], text: a woman}, b: {names: men}}}", "must hold {name} once"),
+        ("{all: {a: {names: [Ann], text: a woman}, b: {names: men}}}", "must contain {name} exactly once"),
     ],
 )
 def test_a_mistake_in_dealt_names_is_named(dealt: str, message: str, tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_name_that_both_characters_would_have_is_refused(tmp_path: Path) -> No
     file = tmp_path / "grid.yaml"
     people = "{all: {a: {names: [Ann]}, b: {names: [Ann]}}}"
     file.write_text(f"categories: {{people: {{types: {{all: {{a: [Ann], b: [Bob]}}}}, dealt: {people}}}}}", encoding="utf-8")
-    with pytest.raises(InputError, match="deals the name 'Ann' to both characters of a story; give each identity more names"):
+    with pytest.raises(InputError, match="assigns the name 'Ann' to both characters of a story; give each identity more names"):
         make_design(load_grid(file), "people", "two", Settings(), "people")
 
 
@@ -146,7 +146,7 @@ def test_a_name_that_both_characters_would_have_is_refused(tmp_path: Path) -> No
         ({"name_1": "Zoe"}, "are not those of the pair"),
         ({"identity_1": "white"}, "are not those of the pair"),
         ({"pair": "Ann-Bob"}, "are not those of the pair Ann-Bob"),
-        ({"prompt": "A story."}, "its text does not hold"),
+        ({"prompt": "A story."}, "its text does not contain"),
     ],
 )
 def test_a_broken_row_with_dealt_names_is_named(values: dict[str, str], message: str) -> None:
@@ -292,10 +292,10 @@ def test_a_file_of_wordings_for_the_judge_alone_leaves_the_grids_own(tmp_path: P
 @pytest.mark.parametrize(
     ("text", "setting", "message"),
     [
-        ("", "two", "the language is 'de', but the built-in wordings are 'en'; add the key 'wording' with the template 'two'"),
-        (WORDING, "single", "wording lacks the template 'single'"),
-        ("wording: {too: x}", "two", "wording lacks the template 'two'; it needs two"),
-        ("wording: {two: 'Von {first} in {location}'}", "two", r"wording.two must hold the placeholder \{second\}"),
+        ("", "two", "the language is 'de', but the built-in wordings are in 'en'; add the key 'wording' with the template 'two'"),
+        (WORDING, "single", "wording is missing the template 'single'"),
+        ("wording: {too: x}", "two", "wording is missing the template 'two'; required: two"),
+        ("wording: {two: 'Von {first} in {location}'}", "two", r"wording.two must contain the placeholder \{second\}"),
         ("wording: {two: '{first} {second} {location} {name}'}", "two", r"wording.two has an unknown placeholder \{name\}; known: "),
         (WORDING.replace("von {vectors}", "von {vectors} {vectors}"), "open_box", r"placeholder \{vectors\} exactly once"),
     ],
@@ -329,11 +329,11 @@ def _spoilt(design: pl.DataFrame, values: Mapping[str, object], row: int = 3) ->
         ({"descriptor_1": "Lamar, a black man"}, r"its characters \(Lamar, Lamar, a black man"),
         ({"descriptor_2": None}, r"Black, Zhang, Asian\)"),
         ({"type": "female"}, "the pair Zhang-Lamar of the type female"),
-        ({"pair": "Zhang-Jim"}, "not those of the pair Zhang-Jim of the type male in the order the row says"),
+        ({"pair": "Zhang-Jim"}, "not those of the pair Zhang-Jim of the type male in the order of the row"),
         ({"pair": "Zhang-Amy"}, "not those of the pair Zhang-Amy of the type male"),
         ({"order": 0}, "not those of the pair Zhang-Lamar of the type male in the order"),
-        ({"location": "bank"}, "bank is no location of education"),
-        ({"prompt": "A story about Zhang, an Asian (male) at the location of university."}, "its text does not hold Lamar, black race"),
+        ({"location": "bank"}, "bank is not a location of education"),
+        ({"prompt": "A story about Zhang, an Asian (male) at the location of university."}, "its text does not contain Lamar, black race"),
         ({"repetitions": 4}, "9 stories at the university for Zhang-Lamar, 4 of them in the opposite order, but 10 are planned"),
         ({"item": 900}, "5 stories at the university for Zhang-Lamar, .* but 10 are planned"),
     ],
@@ -354,7 +354,7 @@ def test_a_missing_cell_unbalanced_orders_and_another_span_are_found() -> None:
         (uneven, Settings(), "20 stories at the school for Emily-John, 8 of them in the opposite order, but 20 are planned"),
         (design, Settings(definition="paper"), "all in the order of the pair"),
         (design.clear(), Settings(), "no prompts"),
-        (other_span, Settings(), "the span is not exactly once in the source prompt"),
+        (other_span, Settings(), "the source prompt does not contain the span exactly once"),
     ):
         with pytest.raises(InputError, match=message):
             check_design(wrong, GRID, settings)

@@ -135,7 +135,7 @@ def test_a_poor_judge_loses_lists_but_none_silently(journal: Journal, planted: P
     assert again.height == bad.height > 20
     assert again.select("attempt", "stage").rows() == bad.select("attempt", "stage").rows()
     assert judgements["problem"].str.contains("declines").sum() > 5
-    assert lists["problem"].str.contains("the list of the stage before is kept").any()
+    assert lists["problem"].str.contains("the list of the previous stage is kept").any()
 
 
 def test_texts_that_simulated_stories_never_are(journal: Journal) -> None:
@@ -392,7 +392,7 @@ def test_a_later_stage_that_fails_keeps_the_list_before(journal: Journal, answer
     assert lists["status"].to_list() == ["listed", "listed"]
     for problem in lists["problem"]:
         assert problem.startswith("refine: ")
-        assert problem.endswith("; the list of the stage before is kept")
+        assert problem.endswith("; the list of the previous stage is kept")
     assert judgements.group_by("stage", maintain_order=True).len()["len"].to_list() == [1, 2, 1, 1]
 
 

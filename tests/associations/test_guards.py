@@ -116,7 +116,7 @@ def test_a_users_file_replaces_by_category_and_key(tmp_path: Path) -> None:
         ("identity: {}", r"unknown key 'identity'.*did you mean identities"),
         ("negation: {cue: [x]}", r"negation: unknown key 'cue'.*did you mean cues"),
         ("negation: {cues: [no, niet]}", r"negation.cues.0 must be a text \(put numbers, dates and words"),
-        ("opposites: [calm]", r"opposites: 'calm' has not two sides"),
+        ("opposites: [calm]", r"opposites: 'calm' does not have two sides"),
         ("identities: {race: [x]}", r"identities.race must be a mapping, found"),
         ("identities: {race: {Asian: {term: [x]}}}", r"identities.race.Asian: unknown key 'term'"),
         ("identities: {race: {Asian: {terms: x}}}", r"identities.race.Asian.terms must be a list .*, found 'x'"),

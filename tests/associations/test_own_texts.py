@@ -157,7 +157,7 @@ def test_definitional_concepts_are_listed_with_counts_and_reason_and_are_no_chan
     assert set(run.definitional.select("group", "concept").rows()) == set(held)
     assert run.definitional["concept"].n_unique() == 2
     for text in (done.stdout, tiltmeter("show", "run").stdout):
-        for words in ("definitional", counts, "family man", "mother", "it holds the term “man”"):
+        for words in ("definitional", counts, "family man", "mother", "it contains the term “man”"):
             assert words in text
     (table,) = [block for block in run.blocks() if isinstance(block, Table) and "definitional" in block.title]
     columns = {column.name: list(column.values) for column in table.columns}

@@ -161,7 +161,7 @@ def test_what_two_models_share() -> None:
     one = findings(*counted(2, 1), *first, model="one")
     two = findings(*counted(1, 1), single("female", "calm", 0.1), single("male", "calm", 0.4, "media"), model="two")
     made = shown(one, two)
-    assert Headline("What is shared") in made
+    assert Headline("Shared associations") in made
     (pairs,) = blocks(Table, made, "share")
     assert rows(pairs) == [("one", "two", 1, 2, 1, pytest.approx(1 / 4))]
     (details,) = blocks(Details, made, "one model or setting only")
@@ -191,9 +191,9 @@ def test_models_and_settings_side_by_side() -> None:
 def test_studies_of_other_groups_are_not_compared() -> None:
     gender = findings(*counted(1, 0), single("female", "calm", 0.3))
     race = findings(count(None, 1), count("black", 1), count("white", 0), part="race")
-    assert Headline("What is shared") not in shown(gender, race)
+    assert Headline("Shared associations") not in shown(gender, race)
     other = findings(*counted(1, 0), single("female", "calm", 0.3), model="other", part="gender_single")
-    assert Headline("What is shared") not in shown(gender, other)  # neither the model nor the part is the same
+    assert Headline("Shared associations") not in shown(gender, other)  # neither the model nor the part is the same
 
 
 def test_published_scores_have_no_interval() -> None:

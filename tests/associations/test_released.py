@@ -94,7 +94,7 @@ def test_exclusive_rows_are_no_associations(tmp_path: Path) -> None:
         ("media,female,calm,0.1,,NO", "row 3, column 'P-Value'"),
         ("media,female,calm,0.1,0.01,maybe", "row 3, column 'Prompt Response': 'maybe' is neither YES nor NO"),
         ("media,,calm,0.1,0.01,NO", "row 3, column 'Demographic Identity': '' is empty"),
-        ("media,male,tall,0.1,0.01,NO", "row 3 says again what row 2 says"),
+        ("media,male,tall,0.1,0.01,NO", "row 3 repeats row 2"),
         ("media,male,tall,0.1,0.01,NO,more", "cannot be read"),
     ],
 )
@@ -114,7 +114,7 @@ def test_a_file_that_is_not_one(tmp_path: Path) -> None:
         ("empty.csv", "cannot be read"),
         ("short.csv", "has no column 'Score': did you mean Scores"),
         ("bytes.csv", r"bytes\.csv"),
-        ("header.csv", "holds no rows"),
+        ("header.csv", "contains no rows"),
         ("", "there is no file"),
     ):
         with pytest.raises(InputError, match=said):
@@ -125,7 +125,7 @@ def test_recovered_counts_that_do_not_fit_together_are_refused(tmp_path: Path) -
     file = tmp_path / "c.csv"
     race = "setting,cat,loc,id,phrase,a,min,max,total,n,p\nbase,race,media,x,calm,9,0,4,9,10,0.01\n"
     gender = "setting,cat,loc,id,phrase,a,c,n_lists,p\nbase,gender,media,x,calm,9.5,0,10,0.01\n"
-    for text, said in ((race, "'count': 9 does not fit together with the least, greatest"), (gender, r"'a': '9\.5' is not a whole number")):
+    for text, said in ((race, "'count': 9 is inconsistent with the smallest, largest"), (gender, r"'a': '9\.5' is not a whole number")):
         file.write_text(text)
         with pytest.raises(InputError, match=r"c\.csv, row 2, column " + said):
             read_counts(file)
@@ -288,11 +288,11 @@ def complaint(released: pl.DataFrame, counts: pl.DataFrame, **options: Any) -> s
 def test_counts_that_are_not_those_of_the_file(shared: Path) -> None:
     released, counts = published(shared, "base__gender")
     other = read_counts(counts_file(shared, "base__race"))
-    assert "the counts do not hold all 444 released rows" in complaint(released, other)
+    assert "the counts do not contain all 444 released rows" in complaint(released, other)
     assert "nearest: base gender, 442 rows" in complaint(released, counts.filter(pl.col("concept") != "emotionally affected"))
-    assert "the counts do not hold" in complaint(released, counts, setting="single")
-    assert "--setting 'open' fits no row of the counts" in complaint(released, counts, setting="open")
-    assert "--tests 9: the released rows alone are of 444 tests" in complaint(released, counts, tests=9)
+    assert "the counts do not contain" in complaint(released, counts, setting="single")
+    assert "--setting 'open' matches no row of the counts" in complaint(released, counts, setting="open")
+    assert "--tests 9: the released rows alone are from 444 tests" in complaint(released, counts, tests=9)
     twice = pl.concat([counts, counts.with_columns(setting=pl.lit("again"))])
     assert "choose one with --setting base --category gender or --setting again --category gender" in complaint(released, twice)
     assert reanalyse(released, twice, setting="again").setting == "again"

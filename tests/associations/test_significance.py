@@ -271,9 +271,9 @@ def test_nothing_to_compare_and_unknown_definitions_are_said_so() -> None:
         rules_of("papr")
     gone = lists.with_columns(status=pl.when(identity="B").then(pl.lit("missing")).otherwise("status"))
     for few, message in (
-        (lists.filter(identity="A"), "one identity, 'A', so there is nothing to compare it with"),
-        (gone, "the 5 lists of others are missing"),
-        (lists.clear(), "no list of concepts at all"),
+        (lists.filter(identity="A"), "one identity, 'A', so there is nothing to compare"),
+        (gone, "the 5 lists of other identities are missing"),
+        (lists.clear(), "there are no lists of concepts"),
     ):
         with pytest.raises(InputError, match=message):
             find_associations(few, mentions)
@@ -387,18 +387,18 @@ def test_counts_that_break_their_contract_are_refused() -> None:
     more = pl.concat([good, good.with_columns(concept=pl.lit("kind"))])
     wrong = {
         "no column 'mentions'": good.drop("mentions"),
-        "'calm', 'A' in 'gym' needs a count between 0 and its lists": good.with_columns(count=6),
+        "'calm', 'A' in 'gym' must have a count between 0 and its number of lists": good.with_columns(count=6),
         "fewer mentions than lists": good.with_columns(mentions=2),
-        "is there twice": pl.concat([good, good]),
-        "'kind', 'A' in 'gym' is not beside a row for every other identity": more.head(3),
-        "other lists than other rows": more.with_columns(lists=pl.Series([5, 5, 6, 5])),
-        "other mentions than other rows": more.with_columns(mentions=pl.Series([9, None, 9, 4])),
-        "nothing to compare": good.head(1),
+        "occurs twice": pl.concat([good, good]),
+        "'kind', 'A' in 'gym' lacks rows for other identities": more.head(3),
+        "a different number of lists than other rows": more.with_columns(lists=pl.Series([5, 5, 6, 5])),
+        "a different number of mentions than other rows": more.with_columns(mentions=pl.Series([9, None, 9, 4])),
+        "a comparison needs at least two": good.head(1),
     }
     for message, counts in wrong.items():
         with pytest.raises(InputError, match=message):
             compare_counts(counts)
-    for definition, message in (("default", "compare_counts tests by the default one"), ("badf", "unknown definition")):
+    for definition, message in (("default", "use compare_counts for the default definition"), ("badf", "unknown definition")):
         with pytest.raises(InputError, match=message):
             score_counts(good, definition)
 
@@ -476,7 +476,7 @@ def test_permutation_by_descriptor_does_not_take_lists_of_one_for_independent() 
     assert clustered["p"][1] == 1
     single = permutation_p(lists, mentions, ["waddles"], by="list", runs=399)
     assert single["p"].to_list() == [1 / 400]
-    with pytest.raises(InputError, match="no list has the concept 'wadles'"):
+    with pytest.raises(InputError, match="no list contains the concept 'wadles'"):
         permutation_p(lists, mentions, ["wadles"])
     with pytest.raises(InputError, match="every list has a descriptor"):
         permutation_p(lists.with_columns(descriptor=None), mentions, ["kind"])

@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.skipif(not (FOLDER / "model.safetensors").is_file(), reason="the storyteller's weights are not made yet"),
 ]
 MODEL = f"hf/{ROOT / 'tests' / 'fixtures' / 'storyteller'}"
-RUN = ("run", "associations/gender", "-m", MODEL, "-P", "encoder=none", "--display", "none")
+RUN = ("run", "associations/gender", "-m", MODEL, "-P", "encoder=none", "-P", "names=grid", "--display", "none")
 
 
 def found_in(run: Run) -> set[tuple[str, str]]:
@@ -35,7 +35,20 @@ def test_planted_associations_are_discovered(study: Study) -> None:
     repeated = study(*command).about
     assert (repeated["models"][0]["tally"]["answered"], repeated["tables"]) == (0, tables)
     # The same stories, read by their words alone.
-    replayed = ("-m", "replay/run", "-P", "encoder=none", "-P", "extraction=lexical", "--display", "none", "--limit", "16")
+    replayed = (
+        "-m",
+        "replay/run",
+        "-P",
+        "encoder=none",
+        "-P",
+        "names=grid",
+        "-P",
+        "extraction=lexical",
+        "--display",
+        "none",
+        "--limit",
+        "16",
+    )
     expect_discovery(study("run", "associations/gender", *replayed, out="lexical"))
 
 

@@ -192,6 +192,6 @@ def test_nothing_to_unify_and_numbers_that_are_not_finite() -> None:
 def test_average_refuses_what_it_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tiltmeter.associations.unifying.MOST_IN_COMPONENT", 3)
     vectors = np.ones((4, 1), dtype=np.float32)
-    with pytest.raises(InputError, match=r"4 phrases hang together.*raise the threshold"):
+    with pytest.raises(InputError, match=r"4 phrases are connected.*increase the threshold"):
         unify(table(["a", "b", "c", "d"]), vectors, method="average")
     assert unify(table(["a", "b", "c"]), vectors[:3], method="average")["concept"].n_unique() == 1

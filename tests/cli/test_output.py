@@ -122,15 +122,15 @@ def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path)
         (("show", "run", "--group", "women"), "no number of this run has the group 'women': these numbers have no group"),
         (("show", "run", "--context", "x"), "no number of this run has the context 'x'"),
         (("show", "run", "--concept", "x"), "no number of this run has the concept 'x'"),
-        (("show", "run", "--examples", "3"), "--examples is about the answers behind one metric: add --metric METRIC"),
+        (("show", "run", "--examples", "3"), "--examples only applies to the responses behind one metric; add --metric METRIC"),
         (("show", "run", "--all", "--normalised"), "--normalised and --all cannot be combined"),
         (("show", "run", "--all", "--metric", "fail_rate"), "--metric and --all cannot be combined"),
         (("show", "run", "--normalised", "-m", "sim/mildd"), "did you mean sim/mild?"),
-        (("compare", "run", "--all"), "--all is about the differences between two models or runs"),
-        (("export", "run", "-f", "csv", "--table", "design", "-m", "sim/mild"), "--table design says nothing about single models"),
-        (("export", "run", "-f", "csv", "--table", "responses", "--all"), "--all is about the findings"),
+        (("compare", "run", "--all"), "--all needs two models or runs to compare"),
+        (("export", "run", "-f", "csv", "--table", "design", "-m", "sim/mild"), "--table design: the table has no model column"),
+        (("export", "run", "-f", "csv", "--table", "responses", "--all"), "--all applies only to findings"),
         (("plan", "genderbench/direct", "--judge", "sim/fair"), "genderbench/direct does not use a judge"),
-        (("analyse", "a.csv", "--study", "benchmark", "--pair", "x"), "texts of your own need --group COLUMN"),
+        (("analyse", "a.csv", "--study", "benchmark", "--pair", "x"), "your own texts need --group COLUMN"),
     ],
 )
 def test_no_option_is_ignored(tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, tmp_path: Path, command: tuple[str, ...], said: str) -> None:
@@ -159,9 +159,9 @@ def test_the_average_is_over_graded_metrics(tiltmeter: Tiltmeter, tmp_path: Path
     *_, last = strict(tiltmeter("show run --normalised -f json").stdout)
     assert last["metric"] == "average"
     assert {name: last[name] for name in means} == {name: round(mean, 4) for name, mean in means.items()}
-    said = f"Average: the plain mean of the {graded.height} of 19 key metrics that are graded for every model shown"
+    said = f"Average: the unweighted mean of the {graded.height} of 19 key metrics that are graded for every model shown"
     assert last["note"].startswith(said)
-    assert last["note"].endswith("it hides more than it shows: it is not a mark.")
+    assert last["note"].endswith("the average is only a rough summary; it is not a mark.")
 
     shown = tiltmeter("show run --normalised").stdout
     row = next(line for line in shown.splitlines() if line.startswith("average ")).split()
@@ -241,7 +241,7 @@ def test_a_defect_is_not_a_failed_gate(tmp_path: Path, environment: dict[str, st
     assert done.returncode == 70
     assert "Traceback" in done.stderr
     assert "secret-value" not in done.stderr
-    assert "defect of Tiltmeter" in done.stderr
+    assert "this is a bug in Tiltmeter" in done.stderr
 
 
 def test_a_reader_that_leaves_is_no_failure(tmp_path: Path, environment: dict[str, str]) -> None:

@@ -43,7 +43,7 @@ def test_a_total_without_a_price_is_not_known(tiltmeter: Tiltmeter) -> None:
     costs = planned(tiltmeter, *STORIES, "--judge", "openai/gpt-99")["cost_usd"]
     assert (costs["judge openai/gpt-99"], costs["total"]) == (None, None)
     done = tiltmeter("plan", *STORIES, "--judge", "openai/gpt-99")
-    assert "judge openai/gpt-99: price unknown: add it to the price file (TILTMETER_PRICES)" in done.stdout
+    assert "judge openai/gpt-99: price unknown; add it to the price file (TILTMETER_PRICES)" in done.stdout
     assert "total: unknown, because a price above is unknown" in done.stdout
 
 
@@ -61,7 +61,7 @@ def test_without_max_tokens_there_is_no_upper_end(capsys: pytest.CaptureFixture[
     plan = make_plan(resolved, ["openai/gpt-4o"], library=Library.default(), prices=Prices.load())
     shown = plan.parts, plan.metrics, plan.not_run, plan.costs, plan.warnings, plan.seconds
     print_plan(*shown, as_json=False)
-    assert "openai/gpt-4o: at least $0.31; no upper end without --max-tokens" in capsys.readouterr().out
+    assert "openai/gpt-4o: at least $0.31; no upper limit without --max-tokens" in capsys.readouterr().out
     print_plan(*shown, as_json=True)
     read = json.loads(capsys.readouterr().out)
     assert read["cost_usd"]["openai/gpt-4o"]["from"] > 0

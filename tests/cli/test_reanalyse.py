@@ -63,9 +63,9 @@ def test_the_figures_in_the_text_of_the_page(data: Path) -> None:
         unknown.append((~complete_counts(counts_behind(table, counts, None, None))["known"]).sum())
     assert f"In {unknown[0]} cells of race and {unknown[1]} of religion" in text
     lists = validate(data / "Sample_eva.csv")
-    assert f"Of the {3 * 50} typed scores {lists.disagreements.height} differ" in text
+    assert f"Of the {3 * 50} typed scores, {lists.disagreements.height} differ" in text
     v = lists.figures.filter(pl.col("metric") == "v_measure")["estimate"].item()
-    assert f"V follows from the other two ({v:.4f})" in text
+    assert f"V-measure follows from the other two ({v:.4f})" in text
     assert read_counts(data / "recovered_counts_gender.csv")["count"].min() == 6
 
 
@@ -88,9 +88,9 @@ def test_json_and_rows(data: Path, tiltmeter: Tiltmeter) -> None:
     ("arguments", "said"),
     [
         ((RACE[0], "--counts", "none.csv"), "there is no file none.csv"),
-        ((RACE[0], "--counts", "recovered_counts_gender.csv"), "the counts do not hold all 2559 released rows"),
-        ((*RACE, "--tests", "1156"), "--tests 1156: the released rows alone are of 1157 tests"),
-        ((*RACE, "-o", "rows.xlsx"), "rows.xlsx: unknown kind of file '.xlsx'"),
+        ((RACE[0], "--counts", "recovered_counts_gender.csv"), "the counts do not contain all 2559 released rows"),
+        ((*RACE, "--tests", "1156"), "--tests 1156: the released rows alone are from 1157 tests"),
+        ((*RACE, "-o", "rows.xlsx"), "rows.xlsx: unknown file extension '.xlsx'"),
         ((*RACE, "-f", "xml"), "is not one of table, json"),
         ((RACE[0],), "--counts"),
     ],

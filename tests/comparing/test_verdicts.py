@@ -68,7 +68,7 @@ def test_which_way_is_better(kind: dict[str, Any], before: float, after: float, 
 def test_what_is_unchanged_and_what_is_not_known() -> None:
     assert _judged(0.1, 0.101, 0.003, **MORE_IS_WORSE)["verdict"] == "unchanged"
     tiny = _judged(0.1, 0.11, 0.002, **MORE_IS_WORSE)
-    assert (tiny["verdict"], tiny["note"]) == ("unchanged", "differs, but by less than the margin")
+    assert (tiny["verdict"], tiny["note"]) == ("unchanged", "the difference is significant but smaller than the margin")
     assert _judged(0.1, 0.101, 0.1, **MORE_IS_WORSE)["verdict"] == "undecidable"
     assert _judged(0.1, 0.1, None, **MORE_IS_WORSE)["note"] == "no interval"
     assert _judged(None, 0.1, **MORE_IS_WORSE)["verdict"] == "undecidable"

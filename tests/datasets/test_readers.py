@@ -88,7 +88,7 @@ def test_only_literals_are_read_and_nothing_is_run(holding: Reader, tmp_path: Pa
     assert held.literal("evil.py", "safe") == {"a": [1, 2.5, None, True, ("x",)]}
     assert held.literal("evil.py", "typed") == [1]
     for variable in ("call", "formatted", "comprehension", "attribute", "repeated", "f"):
-        with pytest.raises(InputError, match=rf"evil\.py does not assign a literal to '{variable}' .*data is never executed"):
+        with pytest.raises(InputError, match=rf"evil\.py does not assign a literal to '{variable}' .*Tiltmeter never executes data"):
             held.literal("evil.py", variable)
     assert not marker.exists()
 

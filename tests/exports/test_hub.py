@@ -76,7 +76,7 @@ def test_the_card_of_a_dataset(run: Path) -> None:
     assert all(entry[name] in plain for entry in data for name in ("title", "licence", "citation"))
     restricted = [entry["title"] for entry in data if entry["restricted"]]
     assert restricted
-    warning = plain.partition("Not free to be passed on")[2].partition("\n")[0]
+    warning = plain.partition("Restricted redistribution")[2].partition("\n")[0]
     assert all(title in warning for title in restricted)
 
 
@@ -88,7 +88,7 @@ def test_a_dataset_replaces_only_one_of_its_own(run: Path, tmp_path: Path) -> No
     assert load(place).findings.height
     (place / "mine.txt").write_text("keep me")
     for mine in (place, place / "mine.txt"):
-        with pytest.raises(InputError, match="no dataset that Tiltmeter wrote"):
+        with pytest.raises(InputError, match="was not written by Tiltmeter"):
             export(run, "huggingface", mine)
     assert (place / "mine.txt").read_text() == "keep me"
     assert sorted(one.name for one in tmp_path.iterdir()) == ["dataset", "run"], "nothing is left beside it"
@@ -107,7 +107,7 @@ def test_the_card_of_a_model(run: Path, tmp_path: Path) -> None:
     described = load(run).grades.join(key, on=["model", "part", *NAMED], how="semi", nulls_equal=True)["description"]
     assert described.len() == key.height
     assert all(description in text.replace("\\", "") for description in described)
-    assert "### Limits" in text
+    assert "### Limitations" in text
 
 
 def test_what_has_no_value_is_left_out_of_the_metadata_and_said(run: Path) -> None:

@@ -114,7 +114,7 @@ def test_what_is_not_finite_is_missing_and_counted(opener: Opener, polar: Path) 
     net.save_pretrained(polar)
     found = measured(opener, [f"sentiment={polar}"], TEXTS)
     assert found.values["sentiment"].to_list() == [None] * 7
-    assert (found.problems, found.reasons) == ({"sentiment": 4}, {"sentiment": "the model gave a number that is not finite"})
+    assert (found.problems, found.reasons) == ({"sentiment": 4}, {"sentiment": "the model returned a number that is not finite"})
 
 
 def test_a_model_that_cannot_be_used_at_all_ends_it(opener: Opener, polar: Path) -> None:
@@ -143,7 +143,7 @@ def test_distances_need_a_text_and_its_baseline(opener: Opener) -> None:
     assert found.values["distance_l2"][0] > 0.1
     assert found.baselines is not None
     assert found.baselines["distance_l1"].to_list() == [0, None, 0, 0, 0, 0, 0]
-    with pytest.raises(InputError, match="the feature distance compares texts with baselines, and there are none"):
+    with pytest.raises(InputError, match="the feature distance compares texts with baselines, but there are none"):
         measured(opener, ["distance"], TEXTS)
 
 
@@ -186,7 +186,7 @@ def test_functions_of_the_users(opener: Opener, own: ModuleType) -> None:
     assert found.problems == {"length": 1, "p": 1, "said": 8}, "what is None has not failed"
     assert re.fullmatch(r"LookupError: no such word \(test_measure.py, line \d+\)", found.reasons["length"])
     assert found.reasons["p"] == "ValueError: p_odd is nan, not a finite number"
-    assert found.reasons["said"] == "TypeError: gave '7', not a number"
+    assert found.reasons["said"] == "TypeError: returned '7', not a number"
 
 
 def test_no_text_at_all(opener: Opener, polar: Path, own: ModuleType) -> None:

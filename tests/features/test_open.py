@@ -57,7 +57,7 @@ def test_labels_are_known_by_their_usual_names(opener: Opener, tmp_path: Path, f
     [
         (["LABEL_0", "LABEL_1"], r"has no label positive, only LABEL_0, LABEL_1; .* map labels: .*\?positive=LABEL&negative=LABEL"),
         (["joy", "anger"], r"has no label positive, only joy, anger; use another classifier"),
-        (["positive", "pos", "negative"], r"the labels positive and pos of .* both mean positive"),
+        (["positive", "pos", "negative"], r"the labels positive and pos of .* both match positive"),
     ],
 )
 def test_a_classifier_that_lacks_a_label_is_refused(opener: Opener, tmp_path: Path, labels: list[str], said: str) -> None:
@@ -72,9 +72,9 @@ def test_labels_can_be_mapped(opener: Opener, tmp_path: Path) -> None:
     assert one.name == "sentiment"
     for mapping, said in (
         ("positive=LABEL_7&negative=LABEL_0", r"no label LABEL_7 \(for positive\), only"),
-        ("positive=LABEL_0&negative=LABEL_0", "two of positive, negative are the same label of"),
-        ("joy=LABEL_0", "'joy=LABEL_0' after the [?] should be written WANTED=LABEL"),
-        ("positive", "'positive' after the [?] should be written WANTED=LABEL"),
+        ("positive=LABEL_0&negative=LABEL_0", "two of positive, negative are mapped to the same label of"),
+        ("joy=LABEL_0", "'joy=LABEL_0' after the [?] is not of the form WANTED=LABEL"),
+        ("positive", "'positive' after the [?] is not of the form WANTED=LABEL"),
     ):
         with pytest.raises(InputError, match=said):
             opened(opener, f"sentiment={folder}?{mapping}")
@@ -84,14 +84,14 @@ def test_labels_can_be_mapped(opener: Opener, tmp_path: Path) -> None:
     ("names", "said"),
     [
         ("sentimant", f"unknown feature 'sentimant': {did_you_mean('sentimant', list(FEATURES))}"),
-        ("sentiment=", "'sentiment=' *: after the = the feature needs a model"),
+        ("sentiment=", "'sentiment=' *: write a model after the ="),
         ("vader=somewhere", "vader uses no model"),
         ("nowhere_at_all:score", "nowhere_at_all cannot be imported"),
         ("math:nothing", "the module math has no function nothing"),
         ("math:pi", "the module math has no function pi"),
         ("sentiment=no/such/folder", "neither an existing model folder"),
-        ("vader vader", "the feature vader is named twice"),
-        ("math:sqrt sqrt=math:sqrt", "the feature sqrt is named twice"),
+        ("vader vader", "the feature vader is listed twice"),
+        ("math:sqrt sqrt=math:sqrt", "the feature sqrt is listed twice"),
     ],
 )
 def test_what_cannot_be_opened_says_why(opener: Opener, names: str, said: str) -> None:
@@ -123,7 +123,7 @@ def test_scores_are_kept_for_the_next_run(tools: RunTools, tmp_path: Path, polar
 def test_a_classifier_that_cannot_be_had_says_so(tools: RunTools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="neither an existing model folder"):
         tools.classifier(str(tmp_path / "nowhere"))
-    with pytest.raises(NotRun, match="can be had within a run only"):
+    with pytest.raises(NotRun, match="is only available within a run"):
         NO_TOOLS.classifier("any")
     monkeypatch.setattr(weights, "find_spec", lambda name: None)
     with pytest.raises(NotRun, match=r'needs the package torch: pip install "tiltmeter\[local\]"'):

@@ -45,7 +45,7 @@ def test_models_are_paired_by_name_or_with_the_only_one(two_models: Run, fair: R
     assert {one.model: one.status for one in gate(two_models, ONLY, fair).checks} == {"sim/fair": "passed", "sim/biased": "failed"}
     other = {"models": [{"name": "sim/else"}]}
     renamed = altered(fair, tmp_path / "renamed", lambda findings: findings.with_columns(model=pl.lit("sim/else")), other)
-    with pytest.raises(InputError, match="not sim/else: give a run of this model, or of one alone"):
+    with pytest.raises(InputError, match="not sim/else; give a run of sim/else, or one with a single model"):
         gate(renamed, ONLY, two_models)
 
 

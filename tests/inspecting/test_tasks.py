@@ -179,4 +179,4 @@ def test_without_inspect_it_says_what_to_install() -> None:
         "try:\n    inspecting.probe_task\nexcept inspecting.InputError as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == 'tasks of Inspect need a package that is not installed: pip install "tiltmeter[inspect]"\n'
+    assert done.stdout == 'Inspect tasks require a package that is not installed: pip install "tiltmeter[inspect]"\n'

@@ -1,4 +1,4 @@
-"""What a report shows of probes: marks, what to look at first, intervals over tiers, models side by side, published ones behind."""
+"""Report blocks of probes: marks, summary, intervals with tiers, comparison of models, published results."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> N
         assert head.marks == dict(key["mark"].value_counts().iter_rows())
     said = blocks[blocks.index(heads["sim/biased"]) + 1]
     assert isinstance(said, Text)
-    assert "Stereotypical reasoning: critical, look first at Agreement with stereotypes (fail rate 0." in said.text
+    assert "Stereotypical reasoning: critical (worst: Agreement with stereotypes, fail rate 0." in said.text
     small = [block.text for block in only(Text, blocks) if block.small]
     assert len(small) == 2
     for text in small:
@@ -116,7 +116,7 @@ def test_key_metrics_are_shown_once_over_their_tiers(measured: View) -> None:
 
 def test_harms_of_which_nothing_is_known_are_named(measured: View) -> None:
     said = [block.text for block in only(Callout, shown(of_model(measured, "sim/fair", "direct", "hiring_an")))]
-    assert said == ["sim/fair: nothing is known of representational harms: not measured were Characters from occupations."]
+    assert said == ["sim/fair: no results for representational harms; not measured: Characters from occupations."]
     assert not only(Callout, shown(measured))
 
 
@@ -193,9 +193,9 @@ def test_table_2_of_the_paper(published: dict[str, Any], whole: View) -> None:
 def test_published_results_are_behind_those_measured(whole: View) -> None:
     blocks = shown(whole)
     assert [head.text for head in only(Headline, blocks)] == ["vendor/own: 19 graded key metrics"]
-    assert any("compare with care" in text.text for text in only(Text, blocks))
+    assert any("compare them with caution" in text.text for text in only(Text, blocks))
     assert all({row.label for row in chart.rows} == {"vendor/own"} for chart in only(Intervals, blocks))
-    behind = only(Intervals, next(block for block in only(Details, blocks) if block.title == "Beside published results").blocks)
+    behind = only(Intervals, next(block for block in only(Details, blocks) if block.title == "Comparison with published results").blocks)
     assert [len({row.panel for row in chart.rows}) for chart in behind] == [7, 9, 3]
     assert all(row.background == row.label.endswith("(published)") for chart in behind for row in chart.rows)
     assert {len({row.label for row in chart.rows}) for chart in behind} == {13}
@@ -208,7 +208,7 @@ def test_who_is_favoured_in_the_paper(published: dict[str, Any], whole: View) ->
     men = sum(low > middles[name] for name in signed for low, _ in published[name]["ci95"].values())
     alone = View(whole.findings.filter(pl.col("model") != "vendor/own"), whole.grades)
     (dots,) = only(Dots, list(inner(shown(alone))))
-    assert f"Of 84 intervals, {women} are entirely on the side of women and {men} entirely on that of men" in dots.note
+    assert f"Of 84 intervals, {women} are below 0 (women favoured) and {men} above 0 (men favoured)" in dots.note
     assert (dots.ends, len(dots.values)) == (("women", "men"), 12)
     for model, values in dots.values.items():
         for label, value in zip(dots.labels, values, strict=True):

@@ -70,7 +70,7 @@ def test_a_metric_that_one_model_lacks_is_in_no_average(published: dict[str, Any
         assert table[f"{model} (published)"][-1] == pytest.approx(sum(cells) / 18, abs=1e-12)
     note = average_note(findings, tables["grades"])
     assert "18 of 19 key metrics" in note
-    assert "(not direct/fail_rate)" in note
+    assert "(excluded: direct/fail_rate)" in note
 
 
 def test_an_average_needs_a_metric_that_is_graded_for_every_model(tables: dict[str, pl.DataFrame]) -> None:
@@ -85,9 +85,9 @@ GOOD: dict[str, Any] = {"ci95": {"m": [0.1, 0.2]}, "marks": {"healthy": [[0, 1]]
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "no published results: the file: Invalid JSON"),
-        ("[]", "no published results: the file"),
-        ("{}", "no published results: the file"),
+        ("{", "does not contain published results: the file: Invalid JSON"),
+        ("[]", "does not contain published results: the file"),
+        ("{}", "does not contain published results: the file"),
         (json.dumps({"Direkt.fail_rate": GOOD}), "did you mean direct"),
         (json.dumps({"Direct.fail_rat": GOOD}), "did you mean fail_rate"),
         (json.dumps({"Direct.fail_rate": {"ci95": {}}}), "Direct.fail_rate.marks: Field required"),

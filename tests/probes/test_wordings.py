@@ -56,8 +56,8 @@ def test_a_users_file(tmp_path: Path, library: Library) -> None:
     ("text", "message"),
     [
         ("direct: 3", "direct: expected named wordings"),
-        ("direct: {mine: {prompt: hello}}", "direct.mine.prompt must hold the placeholder {statement}"),
-        ("direct: {mine: {question: hello}}", "direct.mine lacks the template 'prompt'"),
+        ("direct: {mine: {prompt: hello}}", "direct.mine.prompt must contain the placeholder {statement}"),
+        ("direct: {mine: {question: hello}}", "direct.mine is missing the template 'prompt'"),
         ("directly: {mine: {prompt: hello}}", "unknown probe 'directly': did you mean direct"),
         ('direct: {mine: {prompt: "{statement} {mood}"}}', "unknown placeholder {mood}; known: {statement}"),
         ("1: {mine: {prompt: hello}}", "1: expected named wordings"),

@@ -81,7 +81,7 @@ def test_on_a_phone(report: Report, tmp_path: Path) -> None:
 
 def test_what_is_missing_is_said(report: Report, tmp_path: Path) -> None:
     text = write_page(report, tmp_path / "page.html").read_text()
-    told = ("This run is incomplete", "not run: no data &lt;/dd&gt;", "limited to 60 of each part")
+    told = ("This run is incomplete", "not run: no data &lt;/dd&gt;", "Items per part were limited to 60")
     assert [words for words in told if words not in text] == []
 
 
@@ -98,4 +98,4 @@ def test_figures_and_published_results_by_command(tiltmeter: Tiltmeter, tmp_path
     (tmp_path / "bad.json").write_text("{}")
     done = tiltmeter("report", "run", "-o", "other.html", "--published", "bad.json")
     assert (done.returncode, (tmp_path / "other.html").exists()) == (2, False)
-    assert "bad.json holds no published results" in done.stderr
+    assert "bad.json does not contain published results" in done.stderr

@@ -78,7 +78,7 @@ def test_a_probe_in_a_file(workplace: Path, tiltmeter) -> None:  # type: ignore[
     document = tm.load(workplace / "trust").about
     assert document["study"] == "mine.py:Trust"
     assert list(document["inputs"]) == ["mine.py"]
-    tiltmeter("run mine.py:Trist --model sim/fair", exits=2, says="mine.py defines no Trist: did you mean Trust?")
+    tiltmeter("run mine.py:Trist --model sim/fair", exits=2, says="mine.py does not define Trist: did you mean Trust?")
     tiltmeter("run nowhere.py:Trust --model sim/fair", exits=2, says="nowhere.py:Trust: there is no file nowhere.py")
     with pytest.raises(InputError, match="Library is type"):
         tm.run("mine.py:Library", model="sim/fair")
@@ -103,7 +103,7 @@ def test_a_table_of_prompts_is_a_probe(workplace: Path, tiltmeter) -> None:  # t
     done = tiltmeter("plan jobs.csv", exits=0)
     assert "jobs" in done.stdout
     for broken, says in (
-        (rows({"women": "yes"}), "every row has the same group"),
+        (rows({"women": "yes"}), "all rows have the same group"),
         (rows({"women": "yes", "men": "yes"}).drop("group"), "has no column 'group'"),
         (rows({"women": "yes", "men": ""}), "row 2 has no expected"),
     ):

@@ -51,7 +51,7 @@ def test_one_process_at_a_time_and_what_a_killed_one_left_is_cleaned(tmp_path: P
     with hold(folder.path) as other:
         try:
             before = names(folder.path)
-            with pytest.raises(InputError, match=r"another process is filling .*; wait for it or choose another folder with --out"):
+            with pytest.raises(InputError, match=r"another process is writing to .*; wait for it or choose another folder with --out"):
                 folder.filling(DOCUMENT).__enter__()
             assert names(folder.path) == before, "the folder of the other process is untouched"
         finally:

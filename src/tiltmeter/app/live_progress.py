@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tiltmeter.engine import Journal
 
 COUNTED = 200_000
-"""Maximum number of attempts per model that are looked up in the journal; beyond it, a systematic sample is used."""
+"""Maximum number of attempts per model that are looked up in the journal. For longer runs, a systematic sample is looked up."""
 _WRITTEN = {
     "design": "creating the design",
     "responses": "collecting the responses",
@@ -38,7 +38,7 @@ _PLANTED = " planted"
 
 
 class ModelProgress(NamedTuple):
-    """Number of answers received and requested for one model."""
+    """Number of answers of one model that have been received and requested."""
 
     name: str
     answered: int
@@ -51,15 +51,15 @@ class Progress(NamedTuple):
     step: str
     models: tuple[ModelProgress, ...]
     exact: bool
-    """True if all answers were counted, False if a sample was."""
+    """True if all answers were counted, False if the count was estimated from a sample."""
     quiet: float
     """Seconds since the last new answer, or since the watcher was created."""
     note: str | None
-    """Reason why answers cannot be counted."""
+    """Reason why answers cannot be counted, or None."""
 
 
 class _Counted:
-    """Journal keys of one model that are still without an answer."""
+    """Journal keys of one model that have no answer yet."""
 
     def __init__(self, name: str, asked: int, keys: list[set[bytes]]) -> None:
         self.name, self.asked = name, asked
@@ -75,7 +75,7 @@ class _Counted:
 
 
 class Watcher:
-    """Monitor of a run in progress. Answers that were found once are not looked up again.
+    """Monitor of a run in progress. Answers that were found are not looked up again.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Watcher:
     def __init__(self, path: Path, journal: str) -> None:
         self._folder, self._where = RunFolder(path), journal
         self._journal: Journal | None = None
-        self._made_for: tuple[int, int] | None = None
+        self._design_stamp: tuple[int, int] | None = None
         self._counted: list[_Counted] = []
         self._exact = True
         self._models: tuple[ModelProgress, ...] = ()
@@ -99,7 +99,7 @@ class Watcher:
     def look(self) -> Progress:
         """Return the current progress.
 
-        Querying a large journal takes time, so queries are limited to a fifth of the elapsed time. In between, the last result is
+        Querying a large journal takes time, so queries take at most a fifth of the elapsed time. Between queries, the last result is
         returned.
         """
         if (begun := time.monotonic()) >= self._not_before:
@@ -123,21 +123,21 @@ class Watcher:
     def _step(self) -> str:
         path = self._folder.path
         if not (path / LOCK).exists():
-            return "stopped before the end; run the same command again to resume"
+            return "interrupted; run the same command again to resume"
         for table, words in reversed(_WRITTEN.items()):
             if any(path.glob(f".{table}.*")):
                 return words
         return "requesting responses" if is_file(self._folder.table_path("design")) else _WRITTEN["design"]
 
     def _count(self) -> tuple[ModelProgress, ...]:
-        made = file_stamp(self._folder.table_path("design"))
-        if made is None:
+        stamp = file_stamp(self._folder.table_path("design"))
+        if stamp is None:
             return ()
         if self._journal is None:
             self._journal = _open(self._where)
-        if self._made_for != made:
+        if self._design_stamp != stamp:
             self._counted = self._keys()
-            self._made_for = made
+            self._design_stamp = stamp
         return tuple(counted.look(self._journal) for counted in self._counted)
 
     def _keys(self) -> list[_Counted]:
@@ -163,12 +163,12 @@ def _fingerprints(model: Mapping[str, Any]) -> tuple[str, ...]:
 def _sampling(model: Mapping[str, Any]) -> Sampling:
     given = model.get("sampling")
     if not isinstance(given, dict) or not set(given) <= {field.name for field in dataclasses.fields(Sampling)}:
-        raise InputError(f"study.yaml has no valid sampling parameters for {model['name']}, so its answers cannot be counted")
+        raise InputError(f"answers of {model['name']} cannot be counted, because study.yaml has no valid sampling parameters for it")
     return Sampling(**{**given, "stop": tuple(given.get("stop") or ())})
 
 
 def _open(where: str) -> Journal:
-    """Open an existing journal, without creating or converting a file."""
+    """Open an existing journal without creating or converting a file."""
     from tiltmeter.engine import open_journal
     from tiltmeter.engine.upkeep import opened_to_read
 
@@ -208,7 +208,7 @@ def show(progress: Progress) -> None:
     if progress.note is not None:
         lines([progress.note])
     elif progress.models and progress.quiet > QUIET:
-        st.caption(f"No new answer for {progress.quiet:,.0f} s. The run may be waiting to retry failures, or it may have been killed.")
+        st.caption(f"No new answer for {progress.quiet:,.0f} s. The run may be waiting to retry requests, or it may have been killed.")
 
 
 def _watcher(path: Path, journal: str) -> Watcher:

@@ -11,9 +11,9 @@ from polars import DataFrame, Expr, String, col, when
 from tiltmeter.sanitising import printable, shortened
 
 CELL = 300
-"""Maximum number of characters in a table cell or an option."""
+"""Maximum number of characters in a table cell or an option of a list."""
 WHOLE = 20_000
-"""Maximum number of characters of a text shown at once, because browsers are slow with more."""
+"""Maximum number of characters of a text shown at once; browsers are slow with longer texts."""
 
 
 def short(column: Expr) -> Expr:
@@ -37,7 +37,7 @@ def choose_row(frame: DataFrame, *, key: str, columns: Mapping[str, Any]) -> int
     Parameters
     ----------
     key
-        Widget key. Each table needs its own, because a selection is a row number.
+        Widget key. It must be unique to the table, because a selection is stored as a row number.
     columns
         Streamlit column configuration.
     """
@@ -61,7 +61,7 @@ def lines(texts: Sequence[str | None]) -> None:
 
 
 def block(text: str | None, *, key: str) -> None:
-    """Show a text, wrapped; for a very long text, show the beginning and offer a download."""
+    """Show a text with line wrapping; for a very long text, show only the beginning and offer a download."""
     if text is None:
         st.caption("No text.")
         return

@@ -17,11 +17,11 @@ from tiltmeter.runs.folder import reading
 from tiltmeter.study import DESIGN, OUTCOMES
 
 _NOT_FACTORS = {*DESIGN, "prompt_key", "stratum", "source_tag", "branched_from", "baseline"} - {"wording"}
-"""Columns of a design that identify or describe a prompt and are not factors."""
+"""Columns of a design that identify or describe a prompt; all other columns are factors."""
 MOST = 200
 """Maximum number of counterparts offered for a prompt."""
 _FORM_FACTORS = {"wording", "template", "template_id", "role"}
-"""Factors that change the form of a prompt rather than its content; a counterfactual pair differs in content."""
+"""Factors that change the form of a prompt but not its content. The prompts of a counterfactual pair differ in content."""
 
 
 class Detail(NamedTuple):
@@ -34,9 +34,9 @@ class Detail(NamedTuple):
     status: str
     error: str | None
     measured: dict[str, str]
-    """Its measures and the factors of its prompt by column, without nulls."""
+    """Its measures and the factors of its prompt, by column and without nulls."""
     attempt: str | None
-    """Its identifier in the tables of the method, if there are any."""
+    """Its identifier in the tables of the method; None if it has none."""
 
 
 class Counterpart(NamedTuple):
@@ -54,7 +54,7 @@ class Counterpart(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Short description of the differences."""
+        """Short description of the factors that differ."""
         return ", ".join(f"{name}: {here} → {there}" for name, here, there in self.differs) or "same factors, different wording"
 
 
@@ -152,23 +152,23 @@ def choose_response(path: Path, stamp: data.Stamp, finding: dict[str, Any]) -> A
         A table is missing or damaged.
     """
     st.subheader("Responses")
-    st.caption("Model responses may be offensive. Results describe what a model associates with a group, not the people of that group.")
+    st.caption("Model responses may be offensive. Results describe what a model associates with a group, not the people in that group.")
     name = f"{path} {stamp} {finding['number']}"
-    moved = data.moved_most(path, stamp, finding)
-    which = st.radio("Which", [_ALL, _MOST], horizontal=True, key=f"{name} which") if moved.height else _ALL
+    influential = data.most_influential(path, stamp, finding)
+    which = st.radio("Show", [_ALL, _MOST], horizontal=True, key=f"{name} which") if influential.height else _ALL
     if which == _MOST:
-        table = moved
+        table = influential
     else:
         left, middle = st.columns([1, 2])
         outcomes = left.multiselect("Outcome", OUTCOMES, key=f"{name} outcomes", placeholder="All")
-        text = middle.text_input("Text in prompt or answer", key=f"{name} text")
+        text = middle.text_input("Search prompts and answers", key=f"{name} text")
         table = data.attempts(path, stamp, finding["evidence"], finding["model"], tuple(outcomes), text)
         name += f" {sorted(outcomes)} {text}"
     if table.is_empty():
         st.caption("No matching responses.")
         return None
     pages = -(-table.height // SIZE)
-    number = int(st.number_input(f"Page of {pages:,}", 1, pages, key=f"{name} page")) if pages > 1 else 1
+    number = int(st.number_input(f"Page (of {pages:,})", 1, pages, key=f"{name} page")) if pages > 1 else 1
     rows = data.with_texts(path, table.slice((number - 1) * SIZE, SIZE))
     first = (number - 1) * SIZE + 1
     st.caption(f"{table.height:,} responses, showing {first:,} to {first + rows.height - 1:,}. Select a row to see the full response.")
@@ -214,7 +214,7 @@ def show_pair(path: Path, attempt: Attempt, mine: Detail) -> None:
     st.subheader("Counterfactual pair")
     found = counterparts(path, attempt.prompt_id)
     if not found:
-        st.caption("This prompt has no counterpart in the design.")
+        st.caption("The design has no counterpart of this prompt.")
         return
     titles = [f"{i}. {one_line(other.title)}" for i, other in enumerate(found, 1)]
     chosen = st.selectbox("Compare with (differences: here → there)", titles, key=f"{path} {attempt} other")

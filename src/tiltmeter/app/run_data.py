@@ -45,7 +45,7 @@ def file_stamp(path: Path) -> tuple[int, int] | None:
 
 
 def stamp(path: Path) -> Stamp:
-    """Return a stamp that changes whenever the tables of a run change; files that are inaccessible at the moment are skipped."""
+    """Return a value that changes whenever the tables of a run change; files that are currently inaccessible are skipped."""
     files = sorted([*path.glob("*.parquet"), *path.glob("stages/*.parquet")])
     return tuple((str(file.relative_to(path)), *known) for file in files if (known := file_stamp(file)))
 
@@ -68,7 +68,7 @@ def findings(path: Path, stamp: Stamp) -> DataFrame:
 
 
 def narrowed(table: DataFrame, chosen: Mapping[str, Sequence[str]], text: str) -> DataFrame:
-    """Filter findings by the chosen values of each facet (no values: all) and by the words of `text`, all of which must occur."""
+    """Filter findings by the chosen values of each facet (none chosen: no filter) and by the words of `text`, all of which must occur."""
     conditions = [col(facet).is_in(list(values)) for facet, values in chosen.items() if values]
     conditions += [col.searched.str.contains(word, literal=True) for word in text.lower().split()]
     return table.filter(*conditions)
@@ -144,8 +144,8 @@ def with_texts(path: Path, few: DataFrame) -> DataFrame:
         )
 
 
-def moved_most(path: Path, stamp: Stamp, finding: Mapping[str, Any]) -> DataFrame:
-    """Return the stored examples of the most influential answers; the columns of `attempts`, with `influence`.
+def most_influential(path: Path, stamp: Stamp, finding: Mapping[str, Any]) -> DataFrame:
+    """Return the stored examples of the most influential answers, with the columns of `attempts` and `influence`.
 
     Raises
     ------
@@ -171,7 +171,7 @@ def problems(path: Path) -> list[str]:
 
 
 def one(table: DataFrame, what: str) -> dict[str, Any]:
-    """Return the only row of a table; raises InputError that names `what` if the table is empty."""
+    """Return the only row of a table; raises an InputError that names `what` if the table is empty."""
     if table.is_empty():
         raise InputError(f"{what} is no longer in this run; select it again")
     return table.row(0, named=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from tiltmeter.errors import InputError
 
 _WARMED = ("pandas", "pyarrow", "streamlit.elements.arrow", "tiltmeter.app.explorer")
-"""Modules imported at startup, so that the first page loads quickly."""
+"""Modules imported at startup so that the first page loads quickly."""
 
 
 def serve(run: str | None = None, *, host: str = "127.0.0.1", port: int = 8501, browser: bool = True, journal: str | None = None) -> None:
@@ -38,7 +38,7 @@ def serve(run: str | None = None, *, host: str = "127.0.0.1", port: int = 8501, 
     try:
         from streamlit.web import bootstrap
     except ModuleNotFoundError as error:
-        raise InputError(f'the explorer needs {error.name}: pip install "tiltmeter[app]"') from None
+        raise InputError(f'the explorer requires {error.name}, which is not installed: pip install "tiltmeter[app]"') from None
     from tiltmeter.app.known_runs_page import find_run
     from tiltmeter.runs.places import journal_of_runs
 
@@ -49,7 +49,7 @@ def serve(run: str | None = None, *, host: str = "127.0.0.1", port: int = 8501, 
     for module in _WARMED:
         importlib.import_module(module)
     if not _is_loopback(host):
-        print(f"tiltmeter: anyone who can reach {host} can read your runs; there is no password", file=sys.stderr)
+        print(f"tiltmeter: the explorer has no password; anyone who can reach {host} can read your runs", file=sys.stderr)
     print(f"explorer at http://{f'[{host}]' if ':' in host else host}:{port} (press Ctrl+C to stop)", flush=True)
     bootstrap.run(str(Path(__file__).with_name("explorer.py")), False, [folder, journal_of_runs(journal)], options)
 

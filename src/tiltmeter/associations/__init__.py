@@ -1,4 +1,4 @@
-"""Method 2: associations between concepts and identities, discovered in free stories (BADF)."""
+"""Discovery of associations between concepts and identities in free stories (BADF)."""
 
 from tiltmeter.associations.association_studies import SETTINGS, AssociationSuite, suite
 

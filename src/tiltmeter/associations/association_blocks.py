@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 from polars import DataFrame, Expr, Int64, String, col, lit, when
 
-from tiltmeter.associations.stage_tables import DEFINITIONAL, FOUND
+from tiltmeter.associations.stage_tables import DEFINITIONAL, FOUND, THESE_NAMES
 from tiltmeter.blocks import Block, Callout, Column, Details, Headline, Heatmap, Kind, Response, Responses, Table, Text
 from tiltmeter.study import OUTCOMES, ReportView, Schema, beside, conform
 
@@ -93,7 +93,7 @@ def _shortened(text: Expr, longest: int) -> Expr:
 def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFrame) -> list[Block]:
     totals = findings.filter(col.group.is_null(), metric="associations")
     blocks: list[Block] = [Text(_total_in_words(row)) for row in totals.iter_rows(named=True)]
-    if "these names" in single["estimand"]:
+    if THESE_NAMES in single["estimand"]:
         blocks.append(Text(_THESE_NAMES))
     blocks += [Callout(f"{model}: {note}.") for model, note in totals.filter(col.estimate.is_null())["model", "note"].iter_rows()]
     counts = findings.filter(col.group.is_not_null() & col.concept.is_null())
@@ -236,7 +236,7 @@ def _shared(findings: DataFrame, single: DataFrame) -> list[Block]:
     for _, sets in about.filter(col.group.list.len() > 0).group_by("group", maintain_order=True):
         if sets.height > 1:
             blocks += _family(list(sets.select(list(_OWNER)).iter_rows()), single)
-    return [Headline("What is shared"), Text(_SHARED), *blocks] if blocks else []
+    return [Headline("Shared associations"), Text(_SHARED), *blocks] if blocks else []
 
 
 def _family(owners: Sequence[tuple[str, str]], single: DataFrame) -> list[Block]:

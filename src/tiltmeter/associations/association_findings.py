@@ -9,6 +9,7 @@ import polars as pl
 from polars import DataFrame, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter.associations.definitions import AssociationOptions, options_of
+from tiltmeter.associations.stage_tables import NAMES_LIKE_THESE, THESE_NAMES
 from tiltmeter.errors import InputError
 from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.study import CONTRASTS, NotRun, Settings, as_findings, beside, conform, sql_where
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from tiltmeter.study import Part, RunView
 
 HARM = "stereotypical_reasoning"
-NAMES_LIKE_THESE, THESE_NAMES = "names like these", "these names"
 INTERVAL = (
     "Newcombe, of the difference of two shares of lists, with the variance between first names and stories;"
     " {}% of the intervals of all reported associations contain their true value (false coverage rate)"
@@ -153,9 +153,9 @@ def nothing_to_compare(basis: Basis) -> DataFrame:
     """Return FINDINGS for fewer than two identities with a list: no estimate, the reason, and the outcomes of the attempts."""
     counts = identities_of(basis.lists)
     made = counts.filter(col.missing < col.lists)["identity"].to_list()
-    whose = f"all lists of concepts are of {made[0]}" if made else "there is no list of concepts"
-    note = f"nothing to compare: {whose}; {basis.missing}"
-    own = counts.select("identity", note=pl.format("{}; of {} {} of {}", lit(note), "identity", "missing", "lists"))
+    reason = f"only {made[0]} has character descriptions" if made else "there are no character descriptions"
+    note = f"nothing to compare: {reason}; {basis.missing}"
+    own = counts.select("identity", note=pl.format("{} ({}: {} of {})", lit(note), "identity", "missing", "lists"))
     rows = pl.concat([DataFrame({"note": [note]}), own], how="diagonal")
     return basis.findings(rows.with_columns(metric=lit("associations"), key=lit(True)))
 

@@ -19,6 +19,7 @@ SETTINGS = ("two", "single", "balanced", "negative", "open_box")
 
 PARAMS: Mapping[str, str] = {
     "grid": "a YAML file with identities, descriptors and locations",
+    "names": "dealt: first names are assigned to identities at random if the grid lists names; or grid: its descriptors [default: dealt]",
     "setting": f"one or more of {', '.join(SETTINGS)}, separated by commas, or all",
     "wording": "a built-in wording of the prompts, or a YAML file (also for the judge's prompts)",
     "extraction": "judge or lexical [default: judge if --judge is given, else lexical]",
@@ -27,7 +28,7 @@ PARAMS: Mapping[str, str] = {
     "threshold": "minimum cosine similarity of phrases in one concept [default: 0.63]",
     "method": "clustering method: leader, components or average [default: leader]",
     "minimum": "minimum number of character descriptions with a concept for it to be tested [default: 5]",
-    "shuffle": "unit that is permuted when identities are shuffled: list, or descriptor, which also gives each reported association a permutation p"
+    "shuffle": "unit permuted when identities are shuffled: list, or descriptor, which adds a permutation p to each reported association"
     " [default: list]",
     "terms": "a YAML file with demographic terms and opposites",
 }
@@ -91,7 +92,7 @@ class AssociationSuite:
         """
         from tiltmeter.associations.story_parts import OwnTexts
 
-        if unused := [key for key in ("grid", "setting") if key in params]:
+        if unused := [key for key in ("grid", "names", "setting") if key in params]:
             raise InputError(f"-P {unused[0]}= applies to generated stories only, not to existing texts; leave it out")
         return _study("associations/texts", [OwnTexts(rows)])
 

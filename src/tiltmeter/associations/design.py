@@ -1,6 +1,6 @@
-"""The grid (who meets in a story, and where) and the design made of it: every pair at every location, in both orders, as prompts.
+"""The grid of descriptors and locations, and the design made from it: prompts for every pair at every location, in both orders.
 
-The built-in grid is the data in `grids/`; a user's own file has the same shape. Every row of a design is checked before anything is asked.
+The built-in grid is stored in `grids/`; a user's file has the same format. Every row of a design is checked before the first request.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tiltmeter.subsampling import first_samples, keep_limit
 from tiltmeter.yaml_files import packaged_yaml
 
 ALIGNED = "aligned"
-"""The first descriptor of an identity meets the first of each other one, the second the second, ..."""
+"""Pair the first descriptor of an identity with the first of every other identity, the second with the second, and so on."""
 WITHIN_TYPE = "within type"
-"""Every descriptor of a type meets every one of another identity in the same type."""
+"""Pair every descriptor with every descriptor of another identity in the same type."""
 
 BUILT_IN_LANGUAGE = "en"
 """The language of the built-in wordings."""
@@ -40,51 +40,51 @@ _CATEGORIES = ("gender", "race", "religions")
 
 
 class Descriptor(NamedTuple):
-    """A person a story can be about."""
+    """A character of a story."""
 
     name: str
-    """As the story calls the person: "Zhang"."""
+    """The name used in the story: "Zhang"."""
     text: str
-    """As the prompt does: "Zhang, an Asian (male)"; it holds the name."""
+    """The text used in the prompt: "Zhang, an Asian (male)"; it contains the name."""
     identity: str
     type: str
-    """The group of descriptors it is paired in."""
+    """The group of descriptors within which pairs are formed."""
 
 
 class Pair(NamedTuple):
-    """Two descriptors of one type and of different identities, in the order of the grid."""
+    """Two descriptors of one type and of different identities, in grid order."""
 
     first: Descriptor
     second: Descriptor
 
     @property
     def name(self) -> str:
-        """ "Emily-John"; unique within the type."""
+        """The name of the pair, such as "Emily-John"; unique within the type."""
         return f"{self.first.name}-{self.second.name}"
 
 
 def _named_text(given: Any) -> Any:
-    """A descriptor as name and text; what comes before the first comma of a text is the name."""
+    """Return a descriptor as name and text; the name of a plain text is the part before the first comma."""
     if isinstance(given, str):
         return {"name": given.partition(",")[0], "text": given}
     if isinstance(given, dict) and given.keys() == {"name", "text"}:
         return given
-    raise ValueError("each descriptor must be a text such as 'Jim, white race', or have the keys name and text")
+    raise ValueError("each descriptor must be a text such as 'Jim, white race', or a mapping with the keys name and text")
 
 
 def _by_context(given: Any) -> Any:
-    """Locations by category; of a plain list, in one category."""
+    """Return locations by category; a plain list becomes one category."""
     return {"places": given} if isinstance(given, list) else given
 
 
 def _lower_case(name: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_-]*", name):
-        raise ValueError(f"must be lower-case letters, digits, - and _, such as 'age_group', not {name!r}")
+        raise ValueError(f"must consist of lower-case letters, digits, - and _, such as 'age_group', not {name!r}")
     return name
 
 
 def _check_unique(what: str, values: Iterable[str], remedy: str = "remove one, or use different names") -> None:
-    """Raise ValueError where a value is given twice, in whatever case."""
+    """Raise ValueError if a value is given twice, ignoring case."""
     seen: set[str] = set()
     for value in values:
         if value.casefold() in seen:
@@ -101,7 +101,7 @@ class NamedText(Record):
     @model_validator(mode="after")
     def _check_name(self) -> NamedText:
         if self.name not in self.text:
-            raise ValueError(f"the name {self.name!r} is not part of the text {self.text!r}, so a story cannot use it")
+            raise ValueError(f"the name {self.name!r} is not part of the text {self.text!r}; the text must contain it")
         return self
 
 
@@ -115,58 +115,61 @@ def _first_names() -> dict[str, list[str]]:
 
 
 class DealtNames(Record):
-    """First names that an identity gets at random, and how a prompt calls a person of that name."""
+    """First names to assign at random to an identity, and the template of the descriptor."""
 
     names: Line | Filled[list[Line]]
-    """Names, or a list that comes with the package: "women" or "men"."""
+    """A list of names, or the name of a built-in list: "women" or "men"."""
     text: Line = "{name}"
+    """Template of the descriptor; contains {name} once."""
 
     @property
     def known(self) -> list[str]:
-        """The names."""
+        """The names, with a built-in list resolved."""
         return _first_names()[self.names] if isinstance(self.names, str) else self.names
 
     @model_validator(mode="after")
     def _check_names(self) -> DealtNames:
         if isinstance(self.names, str) and self.names not in _first_names():
-            raise ValueError(f"there is no list of names {self.names!r}; known: {', '.join(_first_names())}; or give the names themselves")
+            raise ValueError(
+                f"there is no built-in list of names {self.names!r}; use {' or '.join(_first_names())}, or give the names themselves"
+            )
         _check_unique("name", self.known)
         if self.text.count("{name}") != 1:
-            raise ValueError(f"the text {self.text!r} must hold {{name}} once")
+            raise ValueError(f"the text {self.text!r} must contain {{name}} exactly once")
         return self
 
 
 class Category(Record):
-    """Identities that are compared with each other."""
+    """A category: identities that are compared with each other."""
 
     title: Line | None = None
     pairing: Literal["aligned", "within type"] = "within type"
     stories: Annotated[int, Field(ge=1, le=10_000)] = 10
-    """Stories for each pair and location."""
+    """Number of stories for each pair and location."""
     types: Filled[dict[Line, Filled[dict[Line, _NamedTexts]]]]
-    """type -> identity -> descriptors."""
+    """Descriptors by type and identity."""
     dealt: Filled[dict[Line, Filled[dict[Line, DealtNames]]]] | None = None
-    """type -> identity -> first names, for the default definition; None: it uses the descriptors of `types` as well."""
+    """First names by type and identity, for the default definition; None: it uses the descriptors of `types`, like the others."""
 
     @property
     def identities(self) -> tuple[str, ...]:
-        """Names of the identities, in the order of the grid."""
+        """Names of the identities, in grid order."""
         return tuple(dict.fromkeys(one.identity for one in self.descriptors))
 
     @property
     def descriptors(self) -> list[Descriptor]:
-        """Every descriptor, in the order of the grid."""
+        """All descriptors, in grid order."""
         return [one for groups in self._groups() for group in groups for one in group]
 
     @property
     def pairs(self) -> list[Pair]:
-        """Every pair that meets at every location, in the order of the grid."""
+        """All pairs, in grid order; each is combined with every location."""
         if self.pairing == ALIGNED:
             return [Pair(*pair) for groups in self._groups() for row in zip(*groups, strict=True) for pair in combinations(row, 2)]
         return [Pair(*pair) for groups in self._groups() for two in combinations(groups, 2) for pair in product(*two)]
 
     def _groups(self) -> list[list[list[Descriptor]]]:
-        """Descriptors by type and identity."""
+        """Return descriptors grouped by type, then identity."""
         return [
             [[Descriptor(one.name, one.text, identity, kind) for one in given] for identity, given in members.items()]
             for kind, members in self.types.items()
@@ -175,20 +178,20 @@ class Category(Record):
     @model_validator(mode="after")
     def _check_types(self) -> Category:
         _check_unique("identity", self.identities)
-        _check_unique("descriptor", (one.text for one in self.descriptors), "keep it under one identity, once")
+        _check_unique("descriptor", (one.text for one in self.descriptors), "keep only one of them")
         if self.dealt is not None and {kind: set(one) for kind, one in self.dealt.items()} != {
             kind: set(one) for kind, one in self.types.items()
         }:
             raise ValueError("dealt must have the same types and identities as types")
         for kind, members in self.types.items():
             if len(members) < 2:
-                raise ValueError(f"types.{kind} has one identity only ({next(iter(members))}); comparing needs at least two")
+                raise ValueError(f"types.{kind} has only one identity ({next(iter(members))}); a comparison needs at least two")
             if self.pairing == ALIGNED and len({len(given) for given in members.values()}) > 1:
                 counts = ", ".join(f"{identity} {len(given)}" for identity, given in members.items())
-                needs = f"aligned pairing needs as many descriptors for each identity ({counts})"
+                needs = f"aligned pairing needs the same number of descriptors for each identity ({counts})"
                 raise ValueError(f"types.{kind}: {needs}; add some or set pairing: {WITHIN_TYPE}")
             names = (one.name for one in chain.from_iterable(members.values()))
-            _check_unique("name", names, "characters who meet in a story need different names")
+            _check_unique("name", names, "the characters of a story need different names")
         return self
 
 
@@ -198,27 +201,27 @@ def _built_in(name: str) -> Grid:
 
 
 class Grid(Record):
-    """All categories, and the locations where their stories play."""
+    """A grid: categories of identities, and the locations of their stories."""
 
     categories: dict[Annotated[str, AfterValidator(_lower_case)], Category] = Field(default_factory=dict)
     language: Line = BUILT_IN_LANGUAGE
-    """Of the descriptors, the locations and the wording."""
+    """The language of the descriptors, the locations and the wording."""
     locations: Annotated[
         Filled[dict[Line, Filled[list[Line]]]],
         BeforeValidator(_by_context, json_schema_input_type=dict[str, list[str]] | list[str]),
     ] = Field(default_factory=lambda: _built_in("locations").locations)
-    """location category -> locations; a plain list is one category."""
+    """Locations by location category; a plain list is one category."""
     wording: Filled[dict[str, str]] | None = None
-    """Templates of the grid's own, by setting (see `design`); None: the built-in wordings."""
+    """Prompt templates by setting; None: the built-in wordings."""
     _place: str = PrivateAttr("the built-in grid")
 
     @property
     def place(self) -> str:
-        """The file, for messages."""
+        """The source of the grid, for messages."""
         return self._place
 
     def category(self, name: str) -> Category:
-        """The category of that name; raises InputError for an unknown one."""
+        """Return a category by name; raise InputError for an unknown one."""
         check_known(name, self.categories, f"{self.place} has no category {name!r}")
         return self.categories[name]
 
@@ -229,24 +232,24 @@ class Grid(Record):
 
 
 def load_grid(path: str | Path | None = None) -> Grid:
-    """The built-in grid, or one of a user's own.
+    """Return the built-in grid, or read one from a file.
 
     Parameters
     ----------
     path
-        A YAML file of the shape of those in `grids/`: `categories`, and optionally `language`, `locations` (without them, the built-in
-        ones) and `wording` (templates by setting).
+        A YAML file in the format of those in `grids/`: `categories`, and optionally `language`, `locations` (default: the built-in
+        ones) and `wording` (templates by setting). None: the built-in grid.
 
     Raises
     ------
     InputError
-        The file cannot be read or used; the message names the file, the key and what to do.
+        The file cannot be read or is invalid; the message names the file, the key and the remedy.
     """
     if path is None:
         return Grid(categories={name: _built_in(name).categories[name] for name in _CATEGORIES})
     grid = read_record(Path(path), "grid", Grid)
     if not grid.categories:
-        raise InputError(f"{path}: it has no categories; give at least one, with identities and their descriptors")
+        raise InputError(f"{path}: the grid has no categories; add at least one, with identities and their descriptors")
     grid._place = str(path)
     return grid
 
@@ -254,7 +257,7 @@ def load_grid(path: str | Path | None = None) -> Grid:
 # The design
 
 VECTORS = "⟦X⟧"
-"""Marks in the prompt of the open box where the model puts as many placeholder tokens as the source's span has."""
+"""Marker in the target prompt of the open-box setting; the model replaces it by as many placeholder tokens as the source span has."""
 
 FACTORS = {
     "category": String,
@@ -263,19 +266,19 @@ FACTORS = {
     "location": String,
     "type": String,  # group of descriptors that are paired
     "pair": String,  # "Emily-John", whatever the order
-    "order": pl.Int8,  # 0: the characters are named as in `pair`; 1: the other way round; null: one character
-    "identity_1": String,  # of the character that is named first in this prompt
+    "order": pl.Int8,  # 0: the characters are named as in `pair`; 1: in reverse order; null: only one character
+    "identity_1": String,  # of the character named first in this prompt
     "descriptor_1": String,
     "name_1": String,
-    "identity_2": String,  # of the second one; null: there is none
+    "identity_2": String,  # of the second character; null: only one
     "descriptor_2": String,
     "name_2": String,
-    "stratum": String,  # of which --limit keeps a share: location category and type
-    "source_prompt": String,  # open box: whose hidden states are taken
-    "source_span": String,  # the substring of it whose states replace VECTORS
-    "answer_opening": String,  # what the answer is made to begin with
+    "stratum": String,  # location category and type; --limit keeps a share of each
+    "source_prompt": String,  # open box: the prompt whose hidden states are used
+    "source_span": String,  # its substring whose hidden states replace VECTORS
+    "answer_opening": String,  # open box: the prefilled beginning of the response
 }
-"""Columns of a design beside those of every design."""
+"""Columns of these designs in addition to DESIGN."""
 
 _SOURCE, _TARGET, _OPENING = "open_box_source", "open_box_target", "open_box_opening"
 _CHARACTERS = tuple(f"{field}_{slot}" for slot in (1, 2) for field in ("name", "descriptor", "identity"))
@@ -284,32 +287,32 @@ _PLACEHOLDERS = re.compile(r"\{\w+\}.*\{\w+\}", re.DOTALL)
 
 
 def make_design(grid: Grid, category: str, setting: str, settings: Settings, name: str) -> DataFrame:
-    """One row per prompt: the columns of DESIGN and FACTORS.
+    """Return the design with one row per prompt and the columns of DESIGN and FACTORS.
 
-    An item is a pair at a location (with one character: a member of a pair at a location). Its stories are asked for in both orders
-    equally often, so that position and identity are not confounded; of an odd number, one order has one more, alternating over
-    pairs and locations. `--limit` counts pairs at locations in every setting. The published definitions keep their one order.
+    An item is a pair at a location (in the setting "single": a member of a pair at a location). Both orders of a pair are prompted
+    equally often, so that position and identity are not confounded. With an odd number of stories, one order has one more, alternating
+    over pairs and locations. `--limit` counts pairs at locations in every setting. The published definitions use one order only.
 
     Parameters
     ----------
     setting
         "two", "single", "balanced", "negative" or "open_box".
     settings
-        `repeats` is the number of stories for each pair and location, instead of the grid's.
+        `repeats` overrides the grid's number of stories for each pair and location.
     name
-        Of the part.
+        The name of the part.
 
     Raises
     ------
     InputError
-        There is no such category or wording, or the design does not keep what it promises (see `check_design`).
+        The category or wording is unknown, or the design is inconsistent (see `check_design`).
     """
     found = grid.category(category)
     templates = _templates_of(grid, setting, settings.params.get("wording"))
     cells, stories = _cells_of(grid, found), settings.repeats or found.stories
     kept = keep_limit(cells, settings.limit, settings.seed, name)
     if _deals_names(found, settings):
-        dealt = _deal_names(cells, found, stories, settings.seed)  # to the whole design, so that a limited one asks for a part of it
+        dealt = _deal_names(cells, found, stories, settings.seed)  # for the whole design, so that a limited design is a subset of it
         rows = _dealt_rows(dealt.join(kept, on="item", how="semi", maintain_order="left"), setting)
     else:
         rows = _rows_of(kept.join(_orders_of(found), on=["pair", "type"]), stories, setting, settings)
@@ -331,7 +334,7 @@ def make_design(grid: Grid, category: str, setting: str, settings: Settings, nam
 
 
 def _cells_of(grid: Grid, category: Category) -> DataFrame:
-    """One row per pair and location: `item`, `stratum`, and `turn` (0 or 1, alternating over pairs and locations)."""
+    """Return one row per pair and location: `item`, `stratum`, and `turn` (0 or 1, alternating over pairs and locations)."""
     return (
         DataFrame([(pair.name, pair.first.type) for pair in category.pairs], schema=["pair", "type"], orient="row")
         .with_row_index("pair_number")
@@ -346,7 +349,7 @@ def _cells_of(grid: Grid, category: Category) -> DataFrame:
 
 
 def _orders_of(category: Category) -> DataFrame:
-    """Both orders of each pair: `pair`, `type`, `order`, and the characters named first and second."""
+    """Return both orders of each pair: `pair`, `type`, `order`, and the characters named first and second."""
     rows = [(pair.name, a.type, order, *a[:3], *b[:3]) for pair in category.pairs for order, (a, b) in enumerate((pair, pair[::-1]))]
     return DataFrame(rows, schema=["pair", "type", "order", *_CHARACTERS], schema_overrides={"order": pl.Int8}, orient="row")
 
@@ -357,7 +360,7 @@ def _locations_of(grid: Grid) -> DataFrame:
 
 
 def _rows_of(both: DataFrame, stories: int, setting: str, settings: Settings) -> DataFrame:
-    """Both characters in a prompt for each order that has stories, or each character in a prompt of its own."""
+    """Return one row per prompt: both characters, once for each order with stories, or each character in its own prompt."""
     order = col.order
     if setting == "single":
         second = dict.fromkeys(_CHARACTERS[3:], lit(None, String))
@@ -370,41 +373,51 @@ def _rows_of(both: DataFrame, stories: int, setting: str, settings: Settings) ->
 
 
 def _deals_names(category: Category, settings: Settings) -> bool:
-    return rules_of(settings.definition).deals_names and category.dealt is not None
+    """Return whether first names are assigned at random; raise InputError for an unknown `-P names=`."""
+    chosen = settings.params.get("names", "dealt")
+    check_known(chosen, ("dealt", "grid"), f"-P names={chosen}")
+    return chosen == "dealt" and rules_of(settings.definition).deals_names and category.dealt is not None
 
 
 def _dealt_people(category: Category) -> DataFrame:
-    """Every person that names can make: `type`, `identity`, `name`, `descriptor`."""
+    """Return all possible characters of a category with assigned names: `type`, `identity`, `name`, `descriptor`."""
     members = [(kind, identity, given) for kind, them in (category.dealt or {}).items() for identity, given in them.items()]
     people = [(kind, identity, name, given.text.replace("{name}", name)) for kind, identity, given in members for name in given.known]
     return DataFrame(people, schema=["type", "identity", "name", "descriptor"], orient="row")
 
 
 def _deal_names(cells: DataFrame, category: Category, stories: int, seed: int) -> DataFrame:
-    """Return one row per story: two characters of different names, the names of each identity dealt at random and equally often.
+    """Return one row per story: two characters with different names, assigned at random and with equal frequency within an identity.
 
     The columns are those of `cells`, with `story` (0, 1, ...) and the characters in the order of the grid.
     """
     pairs = [(pair.name, pair.first.type, pair.first.identity, pair.second.identity) for pair in category.pairs]
-    told = cells.join(DataFrame(pairs, schema=["pair", "type", "identity_1", "identity_2"], orient="row"), on=["pair", "type"])
-    told = told.sort("item").join(DataFrame({"story": range(stories)}), how="cross", maintain_order="left_right")
+    plan = cells.join(DataFrame(pairs, schema=["pair", "type", "identity_1", "identity_2"], orient="row"), on=["pair", "type"])
+    plan = plan.sort("item").join(DataFrame({"story": range(stories)}), how="cross", maintain_order="left_right")
     people, rng = _dealt_people(category), np.random.default_rng(seed)
-    names = np.empty((told.height, 2), dtype=object)
+    names = np.empty((plan.height, 2), dtype=object)
     for (kind, identity), them in people.group_by("type", "identity", maintain_order=True):
-        rows, sides = np.nonzero(told.select((col("identity_1", "identity_2") == identity) & (col.type == kind)).to_numpy())
+        rows, sides = np.nonzero(plan.select((col("identity_1", "identity_2") == identity) & (col.type == kind)).to_numpy())
         rounds = [rng.permutation(them["name"].to_numpy()) for _ in range(-(-len(rows) // them.height))]
         names[rows, sides] = np.concatenate(rounds)[: len(rows)] if rounds else []
-    _part_namesakes(names, told.select(pl.struct("type", "identity_1").rank("dense")).to_series().to_numpy())
-    told = told.with_columns(Series(f"name_{side}", names[:, side - 1], dtype=String) for side in (1, 2))
+    _separate_equal_names(names, plan.select(pl.struct("type", "identity_1").rank("dense")).to_series().to_numpy())
+    plan = plan.with_columns(Series(f"name_{side}", names[:, side - 1], dtype=String) for side in (1, 2))
     for side in (1, 2):
         keys = {f"{key}_{side}": key for key in ("identity", "name")}
         found = people.rename({key: column for column, key in keys.items()} | {"descriptor": f"descriptor_{side}"})
-        told = told.join(found, on=["type", *keys], how="left", maintain_order="left")
-    return told.with_columns(pair=pl.format("{}-{}", "name_1", "name_2"))
+        plan = plan.join(found, on=["type", *keys], how="left", maintain_order="left")
+    return plan.with_columns(pair=pl.format("{}-{}", "name_1", "name_2"))
 
 
-def _part_namesakes(names: Objects, stream: Index) -> None:
-    """Exchange first names (N, 2) within a stream (N,), so that the characters of no story share a name.
+def _separate_equal_names(names: Objects, stream: Index) -> None:
+    """Swap first names, in place, so that no story has two characters with the same name.
+
+    Parameters
+    ----------
+    names
+        The names of both characters, shape (stories, 2).
+    stream
+        Names are only swapped between stories with the same label, shape (stories,).
 
     Raises
     ------
@@ -414,34 +427,34 @@ def _part_namesakes(names: Objects, stream: Index) -> None:
     for row in np.flatnonzero(names[:, 0] == names[:, 1]):
         others = np.flatnonzero((stream == stream[row]) & (names[:, 1] != names[row, 0]) & (names[:, 0] != names[row, 1]))
         if not len(others):
-            raise InputError(f"the grid deals the name {names[row, 0]!r} to both characters of a story; give each identity more names")
+            raise InputError(f"the grid assigns the name {names[row, 0]!r} to both characters of a story; give each identity more names")
         other = others[np.searchsorted(others, row) % len(others)]
         names[[row, other], 0] = names[[other, row], 0]
 
 
 def _dealt_rows(stories: DataFrame, setting: str) -> DataFrame:
-    """Return one row per prompt of a design with dealt names: the two characters in alternating order, or each in a prompt of its own."""
+    """Return one row per prompt of a design with assigned names: both characters in alternating order, or each in its own prompt."""
     once = stories.with_columns(prompt_index="story", repetitions=lit(1), order=((col.story + col.turn) % 2).cast(pl.Int8))
     first, second = _CHARACTERS[:3], _CHARACTERS[3:]
     turned = once.with_columns(**dict(zip(first, second, strict=True)), **dict(zip(second, first, strict=True)))
     if setting != "single":
         return pl.concat([once.filter(order=0), turned.filter(order=1)])
-    nobody = dict.fromkeys((*second, "order"), lit(None))
-    return pl.concat(rows.with_columns(**nobody, item=2 * col.item + side) for side, rows in enumerate((once, turned)))
+    without_second = dict.fromkeys((*second, "order"), lit(None))
+    return pl.concat(rows.with_columns(**without_second, item=2 * col.item + side) for side, rows in enumerate((once, turned)))
 
 
 # -- wording ----------------------------------------------------------------------------------------------------------
 
 
 def _texts(setting: str, templates: Wording) -> dict[str, Expr]:
-    """What is sent to the model."""
+    """Return the expressions of the texts that are sent to the model."""
     fields = {"first": col.descriptor_1, "second": col.descriptor_2, "location": col.location}
     if setting != "open_box":
         nothing = dict.fromkeys(("source_prompt", "source_span", "answer_opening"), lit(None, String))
         return {"prompt": fill(templates[setting], fields), **nothing}
-    # From the first placeholder to the last: the two characters, where they are, and the words between.
+    # The span from the first placeholder to the last: both characters, the location and the words in between.
     span = _PLACEHOLDERS.search(templates[_SOURCE])
-    assert span is not None  # _templates_of has seen to it
+    assert span is not None  # checked by _templates_of
     return {
         "prompt": fill(templates[_TARGET], {"vectors": lit(VECTORS)}),
         "source_prompt": fill(templates[_SOURCE], fields),
@@ -451,7 +464,7 @@ def _texts(setting: str, templates: Wording) -> dict[str, Expr]:
 
 
 def _templates_of(grid: Grid, setting: str, choice: str | None) -> dict[str, Wording]:
-    """The templates of a setting, by the name of the wording: those chosen, else the grid's own, else the built-in ones.
+    """Return the templates of a setting by wording name: those chosen, else those of the grid, else the built-in ones.
 
     Parameters
     ----------
@@ -461,7 +474,7 @@ def _templates_of(grid: Grid, setting: str, choice: str | None) -> dict[str, Wor
     Raises
     ------
     InputError
-        A template is missing, or has other placeholders than the built-in one; or the grid is in another language than the wording.
+        A template is missing, its placeholders differ from those of the built-in one, or the grid and the wording differ in language.
     """
     built_in, chosen = (wordings("stories", one, _HOME) for one in ("all", choice))
     roles = (_SOURCE, _TARGET, _OPENING) if setting == "open_box" else (setting,)
@@ -474,42 +487,42 @@ def _templates_of(grid: Grid, setting: str, choice: str | None) -> dict[str, Wor
             chosen, place = {"own": own}, grid.place
         elif grid.language != BUILT_IN_LANGUAGE:
             raise InputError(
-                f"{grid.place}: the language is {grid.language!r}, but the built-in wordings are {BUILT_IN_LANGUAGE!r}; "
+                f"{grid.place}: the language is {grid.language!r}, but the built-in wordings are in {BUILT_IN_LANGUAGE!r}; "
                 f"add the key 'wording' with the template {roles[0]!r}, or give -P wording=FILE"
             )
     if setting == "open_box" and any(templates[_TARGET].count("{vectors}") > 1 for templates in chosen.values()):
-        raise InputError(f"{place}: the template {_TARGET} must hold the placeholder {{vectors}} exactly once")
+        raise InputError(f"{place}: the template {_TARGET} must contain the placeholder {{vectors}} exactly once")
     return chosen
 
 
-# -- every row is checked ---------------------------------------------------------------------------------------------
+# -- checks of every row ----------------------------------------------------------------------------------------------
 
 
 def check_design(design: DataFrame, grid: Grid, settings: Settings) -> None:
-    """Check every row of the design of one category and setting: a wrong name in one slot spoils a whole study unnoticed.
+    """Check every row of the design of one category and setting.
 
-    The characters are those of a pair of the grid (so that their identities differ, and each descriptor has its own identity, name and
-    type), in the order the row says; each location belongs to its category, the texts hold both descriptors and the location, every cell
-    has its planned number of stories, and the orders are balanced.
+    The characters must be a pair of the grid (with different identities, and the identity, name and type of their descriptors), in the
+    order stated in the row. Each location must belong to its category, the texts must contain both descriptors and the location, every
+    cell must have its planned number of stories, and the orders must be balanced.
 
     Parameters
     ----------
     design
-        As `make_design` gives.
+        A design from `make_design`.
     settings
-        Those it was made with.
+        The settings it was made with.
 
     Raises
     ------
     InputError
-        Something is wrong; the message names the grid's file and the first row.
+        A check fails; the message names the file of the grid and the first row.
     """
     if design.is_empty():
         raise InputError(f"{grid.place}: the design has no prompts")
     name, alone = design["category"][0], design["setting"][0] == "single"
     category, place = grid.category(name), f"{grid.place}: category {name}"
     said = pl.concat_str(_CHARACTERS, separator=", ", ignore_nulls=True)
-    order = "its characters ({}) are not those of the pair {} of the type {} in the order the row says"
+    order = "its characters ({}) are not those of the pair {} of the type {} in the order of the row"
     text, span = pl.coalesce("source_prompt", "prompt"), col.source_span
     spans = col.source_prompt.str.count_matches(span, literal=True)
     locations = _locations_of(grid)
@@ -517,13 +530,13 @@ def check_design(design: DataFrame, grid: Grid, settings: Settings) -> None:
         (_wrong_characters(design, category, settings), pl.format(order, said, "pair", "type")),
         (
             design.join(locations, on=locations.columns, how="anti", maintain_order="left"),
-            pl.format("{} is no location of {}", "location", "context"),
+            pl.format("{} is not a location of {}", "location", "context"),
         ),
         *(
-            (design.filter(~text.str.contains(col(column), literal=True)), pl.format("its text does not hold {}", column))
+            (design.filter(~text.str.contains(col(column), literal=True)), pl.format("its text does not contain {}", column))
             for column in ("descriptor_1", "descriptor_2", "location")
         ),
-        (design.filter(spans != 1), lit("the span is not exactly once in the source prompt")),
+        (design.filter(spans != 1), lit("the source prompt does not contain the span exactly once")),
         _unplanned_cells(design, settings.repeats or category.stories, counterbalanced=rules_of(settings.definition).counterbalanced),
     ]
     for wrong, sentence in checks:
@@ -532,11 +545,11 @@ def check_design(design: DataFrame, grid: Grid, settings: Settings) -> None:
     full = len(category.pairs) * locations.height * design["wording"].n_unique() * (2 if alone else 1)
     cells = design["item", "wording"].n_unique()
     if settings.limit is None and cells != full:
-        raise InputError(f"{place}: the design has {cells:,} of {full:,} cells")
+        raise InputError(f"{place}: the design has only {cells:,} of {full:,} cells")
 
 
 def _wrong_characters(design: DataFrame, category: Category, settings: Settings) -> DataFrame:
-    """Return the rows whose characters are not those of their pair, in its order."""
+    """Return the rows whose characters are not those of their pair, in the order of the row."""
     alone = design["setting"][0] == "single"
     if not _deals_names(category, settings):
         pairs = _orders_of(category)
@@ -554,7 +567,7 @@ def _wrong_characters(design: DataFrame, category: Category, settings: Settings)
 
 
 def _unplanned_cells(design: DataFrame, planned: int, *, counterbalanced: bool) -> tuple[DataFrame, Expr]:
-    """The cells without their planned number of stories in balanced orders, and the sentence that says so."""
+    """Return the cells with a wrong number of stories or unbalanced orders, and the error message."""
     repetitions, order = col.repetitions, col.order
     cells = design.group_by("item", "wording", "location", maintain_order=True).agg(
         col("prompt_id", "pair").first(),
@@ -563,7 +576,7 @@ def _unplanned_cells(design: DataFrame, planned: int, *, counterbalanced: bool) 
         alone=order.is_null().any(),
     )
     uneven = (2 * col.turned - planned).abs() > planned % 2 if counterbalanced else col.turned > 0
-    orders = "in both orders equally often" if counterbalanced else "all in the order of the pair"
+    orders = "equally divided between both orders" if counterbalanced else "all in the order of the pair"
     sentence = f"{{}} stories at the {{}} for {{}}, {{}} of them in the opposite order, but {planned} are planned, {orders}"
     wrong = cells.filter((col.stories != planned) | (uneven & ~col.alone))
     return wrong, pl.format(sentence, "stories", "location", "pair", "turned")

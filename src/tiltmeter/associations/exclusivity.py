@@ -1,6 +1,7 @@
-"""Which concepts belong to one identity by definition or universal fact ("male", "observes Ramadan"): they say nothing about a model.
+"""Detect concepts that belong to one identity by definition or universal fact ("male", "observes Ramadan"); they are not associations.
 
-Asked once per concept, of a list of terms or of a judge; what was answered and why is a table (EXCLUSIVE), and dropping is a rule.
+Each concept is decided once, by a list of terms or by a judge. The decisions and reasons form the table EXCLUSIVE; the definition of the
+study determines which associations they exclude.
 """
 
 from __future__ import annotations
@@ -33,30 +34,32 @@ SCHEMA: dict[str, Any] = {
 
 
 def is_exclusive(rows: DataFrame, exclusive: DataFrame, rules: AssociationRules) -> Series:
-    """Whether each row (`concept`, `identity`) is no association because of whose its concept is; see `own_exclusive_only`.
+    """Return whether each row is excluded because its concept belongs to an identity; see `own_exclusive_only`.
 
     Parameters
     ----------
+    rows
+        `concept` and `identity`.
     exclusive
-        EXCLUSIVE; a concept that is not in it, or whose answer was unreadable, is exclusive to none.
+        The table EXCLUSIVE. Concepts that are absent, or whose answer could not be parsed, belong to no identity.
     """
     owners = exclusive.drop_nulls("identity").unique("concept", keep="first").select("concept", owner="identity")
     held = col.owner.is_not_null()
-    if rules.own_exclusive_only:  # an identity of several parts has what is exclusive to one of them
+    if rules.own_exclusive_only:  # a composite identity also owns the concepts of its parts
         own, whole = (pl.concat_str(lit(_APART), column, lit(_APART)) for column in ("owner", "identity"))
         held = whole.str.contains(own, literal=True).fill_null(False)
     return beside(rows.select("concept", "identity"), owners, "concept").select(held).to_series()
 
 
 def drop_exclusive(associations: DataFrame, exclusive: DataFrame, rules: AssociationRules) -> DataFrame:
-    """The associations, those with an exclusive concept no longer `reported`; no row goes."""
+    """Set `reported` to False for associations with an exclusive concept; no row is removed."""
     return associations.with_columns(reported=col.reported & ~is_exclusive(associations, exclusive, rules))
 
 
-# -- which identities the labels of a study are about -----------------------------------------------------------------
+# -- identities named in the labels of a study ------------------------------------------------------------------------
 
 _APART = ", "
-"""Between the parts of a label made of several columns."""
+"""The separator in a label made from several columns."""
 _SEPARATORS = re.compile(r"\s*[,;/|+&]\s*")
 _AROUND = " .,;:!?\"'*`()[]"
 _ARTICLE = re.compile(r"^(?:an?|the) ")
@@ -64,29 +67,29 @@ _PEOPLE = re.compile(r" (?:people|persons?|individuals?|characters?)$")
 
 
 class Piece(NamedTuple):
-    """One identity in a label ("a Black", "Muslims", "W"); a label may hold several ("an Asian, M", "Black woman")."""
+    """One identity in a label ("a Black", "Muslims", "W"). A label may contain several ("an Asian, M", "Black woman")."""
 
     text: str
-    """As the study writes it."""
+    """The text as written in the label."""
     entry: Entry
 
 
 def _bare_name(text: str) -> str:
-    """A name in plain words, without an article, "people" or marks around it."""
+    """Return a name in plain words, without article, "people" or surrounding punctuation."""
     return _PEOPLE.sub("", _ARTICLE.sub("", plain_words_of(text).strip(_AROUND))).strip(_AROUND)
 
 
 def _entry_of(text: str, terms: Terms) -> Entry | None:
-    """The identity that a text names and says nothing else of; plurals in -s included."""
+    """Return the identity if the text is a name of it and nothing else; plurals in -s are recognised."""
     name = _bare_name(text)
     found = (terms.called.get(one) for one in (plain_words_of(text), name, name.removesuffix("s")))
     return next((entry for entry in found if entry is not None), None)
 
 
 def _pieces_of(labels: Sequence[str], terms: Terms) -> dict[str, tuple[Piece, ...]]:
-    """The identities in each label, at least one.
+    """Return the identities named in each label, at least one.
 
-    Letters are read as identities only where every one-letter name of the study is such a letter: "W" beside "M", not beside "B".
+    Letters are read as identities only if every one-letter name in the study is such a letter: "W" together with "M", but not with "B".
     """
     names = {_bare_name(text) for label in labels for text in (label, *_SEPARATORS.split(label))}
     single = {name for name in names if len(name) == 1}
@@ -104,7 +107,7 @@ def _pieces_in(label: str, terms: Terms, letters: Mapping[str, Entry]) -> tuple[
 
 
 def _named_pieces(name: str, terms: Terms) -> tuple[Piece, ...]:
-    """The identities of a name that is made of names alone ("black woman"); nothing where another word is among them."""
+    """Return the identities of a name that consists only of names ("black woman"); empty if it contains any other word."""
     words, found = name.split(), list[Piece]()
     while words:
         texts = (" ".join(words[:end]) for end in range(len(words), 0, -1))
@@ -119,33 +122,36 @@ def _named_pieces(name: str, terms: Terms) -> tuple[Piece, ...]:
 # -- by terms ---------------------------------------------------------------------------------------------------------
 
 _NO_NAMES = frozenset({"other", "others", "unknown", "none", "no", "any", "all", "na", "n a"})
-"""Labels whose words any list may hold."""
+"""Labels that may occur in any list."""
 
 
 def exclusive_by_terms(concepts: Sequence[str], identities: Sequence[str], terms: str | None = None) -> DataFrame:
-    """Exclusive concepts by the terms they hold: those of exactly one identity of its category, which is compared here.
+    """Find exclusive concepts by their terms: a concept is exclusive if all its terms belong to one identity of a category compared here.
 
-    A concept that negates its term ("avoids church") is exclusive to none; one that is only a name of an identity ("black") is
-    exclusive to it. This is coarser than a judge: "attends an event with a Muslim friend" holds a term as well. An identity the terms
-    do not know has its own name as its only term.
+    A concept that negates its term ("avoids church") is exclusive to no identity; the bare name of an identity ("black") is exclusive
+    to it. Terms are coarser than a judge: "attends an event with a Muslim friend" contains a term as well. The only term of an identity
+    that the list of terms does not contain is its own name.
 
     Parameters
     ----------
+    concepts
+        The concepts to decide.
     identities
-        Those being compared, as the study calls them: with or without an article, in any case, by letters ("W", "M"), or several
+        The identities compared, as named in the study: with or without an article, in any case, as letters ("W", "M"), or several
         identities together ("an Asian, M").
     terms
-        A YAML file of the user's in the shape of `terms.yaml`.
+        A YAML file in the format of `terms.yaml`; None: the built-in terms.
 
     Returns
     -------
-    EXCLUSIVE, one row per concept in order; `identity` is null where it is exclusive to none. Where a concept belongs to an identity that
-    several labels share ("black" to "a Black, M" and "a Black, W"), it is what they share ("a Black").
+    pl.DataFrame
+        EXCLUSIVE, one row per concept, in order; `identity` is null if the concept is exclusive to no identity. If several labels share
+        the identity ("black": "a Black, M" and "a Black, W"), it is their common part ("a Black").
 
     Raises
     ------
     InputError
-        The file of terms cannot be used.
+        The file of terms is invalid.
     """
     words = load_terms(terms)
     pieces = _pieces_of(identities, words)
@@ -153,20 +159,20 @@ def exclusive_by_terms(concepts: Sequence[str], identities: Sequence[str], terms
     names = {name for category, name in compared if not category} - _NO_NAMES
     unknown = sorted(name for name in names if len(name) > 1 and not name.isnumeric())
     words = words.replaced(identities=words.identities | {"": {name: IdentityTerms.model_validate({"terms": [name]}) for name in unknown}})
-    # Terms of identities that are not compared here count too: what holds a Muslim and a Hindu term belongs to neither.
+    # Terms of identities not compared here count as well: a concept with a Muslim and a Hindu term belongs to neither.
     categories = {category for category, _ in compared}
     rows = []
     for concept, held in zip(concepts, _held_terms(concepts, words), strict=True):
-        text = concept or ""  # released tables have rows without one
-        named = _entry_of(text, words)  # a name and nothing else; the colour of a coat is never said so
+        text = concept or ""  # released tables have rows without a concept
+        named = _entry_of(text, words)  # the bare name of an identity, not the colour of a coat
         known = [(form, entry) for form, entry in (*held, (text.lower(), named)) if entry is not None and entry[0] in categories]
         owner = _common_owner({entry for _, entry in known}, pieces) if known else None
-        rows.append((concept, owner, "terms", f"it holds the term “{known[0][0]}”" if owner else None, "ok"))
+        rows.append((concept, owner, "terms", f"it contains the term “{known[0][0]}”" if owner else None, "ok"))
     return DataFrame(rows, schema=dict(EXCLUSIVE), orient="row")
 
 
 def _held_terms(concepts: Sequence[str], terms: Terms) -> list[list[tuple[str, Entry]]]:
-    """The exclusive terms in each concept, with whose they are; none in a concept that negates them."""
+    """Return the exclusive terms in each concept with their identities; empty for a concept that negates them."""
     plain = pl.select(plain_words(lit(Series(concepts, dtype=String).fill_null("")))).to_series()
     forms = terms.forms()
     owners = {form: term[:2] for form, place in forms.items() if (term := terms.terms[place]).exclusive}
@@ -175,7 +181,7 @@ def _held_terms(concepts: Sequence[str], terms: Terms) -> list[list[tuple[str, E
 
 
 def _common_owner(wanted: set[Entry], pieces: Mapping[str, Sequence[Piece]]) -> str | None:
-    """The one label that holds all these identities, or what is the same in several; None where there is none, or all of them do."""
+    """Return the only label that contains all these identities, or the common part of several; None if no label or every label does."""
     holders = [label for label, found in pieces.items() if wanted <= {piece.entry for piece in found}]
     if len(holders) == 1 < len(pieces):
         return holders[0]
@@ -189,30 +195,35 @@ def _common_owner(wanted: set[Entry], pieces: Mapping[str, Sequence[Piece]]) -> 
 def exclusive_by_judge(
     concepts: Sequence[str], identities: Sequence[str], category: str, judge: Judge, wording: str | None = None, *, terms: str | None = None
 ) -> tuple[DataFrame, DataFrame]:
-    """Ask a judge of each concept to which identity, if any, it belongs by definition or universal fact; at temperature 0.
+    """Ask a judge, at temperature 0, to which identity each concept belongs by definition or universal fact, if any.
 
-    An answer that cannot be read is asked for once more, with the reason. A concept without a usable answer is kept, and its
-    status is "unreadable"; `reason` says why, "not asked yet" where the run was interrupted.
+    If an answer cannot be parsed, the judge is asked once more, with the reason. A concept without a usable answer is kept with the
+    status "unreadable"; its `reason` is "not asked yet" if the run was interrupted.
 
     Parameters
     ----------
+    concepts
+        The concepts to decide.
     identities
-        Those being compared, as the study calls them; the judge may use any name that the terms know for them.
+        The identities compared, as named in the study; the judge may use any name listed in the terms.
     category
-        What the identities are of, in words: "gender". For templates that ask for {category}.
+        The category of the identities, such as "gender", for templates with the placeholder {category}.
+    judge
+        The judge to ask.
     wording
-        Name of a wording, or a file with one; see `wordings`. The first one it gives is used.
+        The name of a wording, or a file with one (see `wordings`); of several wordings, the first one is used.
     terms
-        A YAML file of the user's in the shape of `terms.yaml`.
+        A YAML file in the format of `terms.yaml`; None: the built-in terms.
 
     Returns
     -------
-    EXCLUSIVE, one row per concept in order; and JUDGEMENTS.
+    tuple[pl.DataFrame, pl.DataFrame]
+        EXCLUSIVE, one row per concept, in order; and JUDGEMENTS.
 
     Raises
     ------
     InputError
-        The wording or the file of terms cannot be used.
+        The wording or the file of terms is invalid.
     """
     templates, shared = judge_wording(wording, about=STAGE), {"identities": ", ".join(identities), "category": category}
     names = JudgedNames(identities, load_terms(terms))
@@ -229,7 +240,7 @@ def exclusive_by_judge(
 
 
 class ExclusivityVerdict(NamedTuple):
-    """What an answer says; `problem` is None where it could be read."""
+    """A parsed answer; `problem` is None if it could be parsed."""
 
     identity: str | None
     reason: str | None
@@ -237,7 +248,7 @@ class ExclusivityVerdict(NamedTuple):
 
     @property
     def doubtful(self) -> bool:
-        """Whether it is worth asking again."""
+        """Whether the judge should be asked again."""
         return self.problem is not None
 
 
@@ -246,18 +257,18 @@ _REASON_KEYS = ("reason", "explanation", "why", "justification")
 _NONE = re.compile(r"(?:none|no|not|nobody|neither|null|nil|n a|nothing|any|all|both|every|everyone)\b")
 _LINE = re.compile(r"^(?:[^\w\n]|_)*+(identity|answer|reason)[\W_]*[:=]\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 _LONGEST_NAME = 6
-"""Words of an answer that may be a name alone."""
+"""Maximum number of words of an answer that may be a bare name."""
 
 
 class JudgedNames:
-    """The identities of a study by every name a judge may give them.
+    """Parser of a judge's answers that recognises the identities of a study by all their names.
 
     Parameters
     ----------
     identities
-        As the study calls them.
+        The identities, as named in the study.
     terms
-        Whose `called` give further names; a name that would mean two of the identities means neither.
+        The source of further names (`called`); a name shared by two of the identities is ignored.
     """
 
     def __init__(self, identities: Sequence[str], terms: Terms) -> None:
@@ -273,7 +284,7 @@ class JudgedNames:
         self._any = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)")
 
     def read(self, answer: str | None) -> ExclusivityVerdict:
-        """The verdict of an answer: JSON in whatever wrapping, lines "identity: ..." and "reason: ...", or the name alone."""
+        """Parse an answer: JSON in any wrapping, lines "identity: ..." and "reason: ...", or a bare name."""
         text = (answer or "").strip()
         try:
             found = read_json(text)
@@ -294,15 +305,15 @@ class JudgedNames:
             return ExclusivityVerdict(None, reason, 'the answer has no "identity"')
         return self._read_name(lowered[key], reason)
 
-    def _read_name(self, said: Any, reason: str | None) -> ExclusivityVerdict:
-        if isinstance(said, list):
-            said = said[0] if len(said) == 1 else ", ".join(map(str, said))
-        plain = "" if said is None or said is False else plain_words_of(str(said)).strip(_AROUND)
+    def _read_name(self, given: Any, reason: str | None) -> ExclusivityVerdict:
+        if isinstance(given, list):
+            given = given[0] if len(given) == 1 else ", ".join(map(str, given))
+        plain = "" if given is None or given is False else plain_words_of(str(given)).strip(_AROUND)
         if plain not in self._meant and (not plain or _NONE.match(plain)):
             return ExclusivityVerdict(None, reason)
         meant = {self._meant[name] for name in ([plain] if plain in self._meant else self._any.findall(plain))}
         if len(meant) == 1:
             return ExclusivityVerdict(meant.pop(), reason)
         named = f"names {len(meant)} of them; it must be" if meant else "is not"
-        problem = f"the identity {str(said)[:100]!r} {named} one of {', '.join(self.identities)}, or none"
+        problem = f"the identity {str(given)[:100]!r} {named} one of {', '.join(self.identities)}, or none"
         return ExclusivityVerdict(None, reason, problem)

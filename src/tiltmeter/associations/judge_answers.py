@@ -1,4 +1,4 @@
-"""What a judge answered: whom it means, a list of concepts for each character, and what was wrong with the answer."""
+"""Parsing of the judge's answers: the list of concepts of each character, and errors in the answer."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _ARTICLE = re.compile(r"^(?:an?|the) (?=.)")
 _NO_WORD = re.compile(r"[\W_]+")
 _UNKNOWN = "the main character"
 _ALIKE = 0.8
-"""Share of letters that a misspelt name has in common with the name: one slip in five letters."""
+"""Minimum similarity of a misspelt name to the name: one error in five letters."""
 _LONG_ENOUGH = 4
-"""Letters from which on a name may be misspelt; in shorter ones a slip makes another name (Amy, Jim, Kai)."""
+"""Minimum number of letters of a name that may be misspelt. In shorter names an error may give another name (Amy, Jim, Kai)."""
 
 
 def normal(text: str) -> str:
-    """Return the text in lower case, without accents, possessive endings, markup and punctuation, its words separated by single blanks."""
+    """Return the text in lower case without accents, possessive endings, markup and punctuation; single blanks separate words."""
     if not text.isascii():
         text = "".join(mark for mark in unicodedata.normalize("NFKD", text) if not unicodedata.combining(mark))
     return _NO_WORD.sub(" ", _POSSESSIVE.sub("", text.casefold())).strip()
 
 
 class Person(NamedTuple):
-    """A character of a story, by what is known of them."""
+    """A character of a story."""
 
     identity: str | None
     descriptor: str | None
@@ -41,15 +41,15 @@ class Person(NamedTuple):
 
     @property
     def aliases(self) -> list[str]:
-        """Name, descriptor and identity as far as they are known, `normal`."""
+        """Name, descriptor and identity, as far as they are known, in the form of `normal`."""
         return [normal(alias) for alias in (self.name, self.descriptor, self.identity) if alias]
 
 
 def labels(people: Sequence[Person]) -> list[str]:
-    """Return what to call each person of one story before the judge; nothing where two of them cannot be told apart.
+    """Return the names of the characters of a story for prompts to the judge; an empty list if they cannot be distinguished.
 
-    The name where it is known: a judge that does not see the identity cannot be led by it. Where it is not, or where both have the
-    same, the descriptor, else the identity.
+    The name is used if it is known, because a judge that does not see the identity cannot be influenced by it. If it is unknown, or the
+    same for both characters, the descriptor is used, or else the identity.
     """
     described = [person.descriptor or person.identity or _UNKNOWN for person in people]
     named = [person.name or other for person, other in zip(people, described, strict=True)]
@@ -57,18 +57,18 @@ def labels(people: Sequence[Person]) -> list[str]:
 
 
 def is_named(label: str, story: str) -> bool:
-    """Whether the story (made `normal`) names the person, with any ending ("Emilys")."""
+    """Return whether the story (in the form of `normal`) contains the name, with any ending ("Emilys")."""
     name = normal(label)
     return f" {name}" in f" {story}" if name.isascii() else name in story
 
 
-def find(said: str, people: Sequence[Person], story: str) -> int | None:
-    """Return the number of the one person that `said` means, None where it means none or may mean several.
+def find(reference: str, people: Sequence[Person], story: str) -> int | None:
+    """Return the index of the character that `reference` refers to; None if it refers to none or is ambiguous.
 
-    Tried in turn: the whole name, descriptor or identity; a name that holds the other or is part of it ("Emily Carter", "Zhang, an
-    Asian (male)"); a slip, unless the story has a person of just that name.
+    These are tried in turn: the full name, descriptor or identity; a name that contains the other or is part of it ("Emily Carter",
+    "Zhang, an Asian (male)"); a misspelt name, unless the story contains exactly that name.
     """
-    label = normal(said)
+    label = normal(reference)
     if not label:
         return None
     for fits in (_is_called, _is_part, _is_slip):
@@ -82,7 +82,7 @@ def _is_called(person: Person, label: str) -> bool:
     return _ARTICLE.sub("", label) in _forms_of_address(person)
 
 
-@lru_cache(maxsize=4096)  # a study has a few dozen people and asks about them in each of its answers
+@lru_cache(maxsize=4096)  # a study has a few dozen characters, who occur in all answers
 def _forms_of_address(person: Person) -> frozenset[str]:
     aliases = person.aliases
     if person.name and person.descriptor:
@@ -91,7 +91,7 @@ def _forms_of_address(person: Person) -> frozenset[str]:
 
 
 def _is_part(person: Person, label: str) -> bool:
-    """An identity in a label ("Sarah, a Muslim") says nothing about a person whose name is known."""
+    """Return whether the label contains the name, or is part of it. Descriptor and identity are used only if the name is unknown."""
     if person.name:
         name = normal(person.name)
         return _holds(label, name) or _holds(name, label)
@@ -103,7 +103,7 @@ def _holds(text: str, part: str) -> bool:
 
 
 def _is_slip(person: Person, label: str) -> bool:
-    """A letter or two of the name that are wrong, missing, exchanged or too many, but the first one."""
+    """Return whether the label is a misspelling of the name: a letter or two that are wrong, missing, swapped or added, not the first."""
     name = normal(person.name or "")
     return len(name) >= _LONG_ENOUGH and name[0] == label[0] and bool(get_close_matches(label, [name], cutoff=_ALIKE))
 
@@ -116,29 +116,30 @@ _FUNCTION_WORDS = frozenset(
     )
 )
 _ENDING = re.compile(r"(?<=...)(?:ingly|edly|ness|ing|ies|ied|ed|es|ly|s|y|e)$")
-"""What is left out of a word where three letters remain: the longest ending that fits."""
+"""The longest matching ending is removed from a word if at least three letters remain."""
 
 
 class Sentences:
-    """The sentences of one story, and who is named in each.
+    """The sentences of a story, with the characters named in each.
 
     Parameters
     ----------
     text
         The story.
     names
-        What its people are called; a sentence that names one of them and not another is about the one.
+        Names of the characters. A sentence that names only one of them is about that character.
     """
 
     def __init__(self, text: str, names: Sequence[str]) -> None:
         wanted = {number: normal(name) for number, name in enumerate(names) if name}
-        said = [(text[start:end], normal(text[start:end])) for start, end in sentences(text)]
-        self._sentences = [(one, _stems(shown), {number for number, name in wanted.items() if _holds(shown, name)}) for one, shown in said]
+        spans = [(text[start:end], normal(text[start:end])) for start, end in sentences(text)]
+        self._sentences = [(one, _stems(shown), {number for number, name in wanted.items() if _holds(shown, name)}) for one, shown in spans]
 
     def showing(self, phrase: str, person: int) -> str | None:
-        """Return the sentence about that person with most words of the phrase, one that names the person if several have; None without any.
+        """Return the sentence about the character that shares the most words with the phrase, or None if no sentence shares a word.
 
-        Sentences that name no one count as well ("She ..."); those that name only another person do not.
+        In a tie, a sentence that names the character is preferred. Sentences without a name ("She ...") count as well; those that name only
+        another character do not.
         """
         wanted = _stems(normal(phrase))
         ranked = [(len(wanted & stems), person in named, text) for text, stems, named in self._sentences if not named or person in named]
@@ -153,7 +154,7 @@ def _stems(text: str) -> frozenset[str]:
 # -- the answer --------------------------------------------------------------------------------------------------------
 
 LONGEST = 200
-"""Characters of an item; what is longer is no concept but a text."""
+"""Maximum length of an item in characters. A longer one is a text, not a concept."""
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -171,7 +172,7 @@ SCHEMA: Mapping[str, Any] = {
     "required": ["characters"],
     "additionalProperties": False,
 }
-"""JSON schema of every answer."""
+"""JSON schema of the answers."""
 
 _NOTHING = frozenset(
     ("none", "n a", "nothing", "no features", "no concepts", "none mentioned", "none shown", "not mentioned", "no essential features")
@@ -182,36 +183,40 @@ _QUOTES = {'"': '"', "“": "”", "‘": "’", "'": "'", "`": "`", "«": "»"}
 _SHOWN = 40
 
 Entries = list[tuple[int | str | None, object]]
-"""Whose list (the number of a person, or a name as the judge writes it; None: it does not say) and what it holds."""
+"""Owner of a list (index of a character, or a name as written by the judge; None if not given) and its content."""
 
 
 class Reading(NamedTuple):
-    """How one answer was read."""
+    """A parsed answer."""
 
     lists: Mapping[int, tuple[str, ...]]
-    """By number of the person; without those whose list could not be read."""
+    """Lists by index of the character, without those that could not be parsed."""
     faults: Mapping[int, str]
-    """Why the list of a person is missing, or what of it was left out; without any there is no reason to ask again."""
+    """Why the list of a character is missing or incomplete, by index. If empty, the question is not repeated."""
     problem: str | None
-    """All that was wrong, in words that the judge can be shown; None where the answer could be read whole."""
+    """All errors, as a text for the judge; None if the answer could be parsed completely."""
 
     @property
     def doubtful(self) -> bool:
-        """Whether it is worth asking again: a list is missing, or something of it was left out."""
+        """Whether to repeat the question, because a list is missing or incomplete."""
         return bool(self.faults)
 
 
 def read_answer(text: str | None, people: Sequence[Person], wanted: Sequence[int], names: Sequence[str], story: str) -> Reading:
-    """Read an answer in JSON or in the line format.
+    """Parse an answer in JSON or in the line format.
 
     Parameters
     ----------
     text
         The answer.
     people
-        Everybody in the story; `wanted` are the numbers of those asked about, `names` what all of them were called before the judge.
+        All characters of the story.
+    wanted
+        Indices of the characters in the question.
+    names
+        Names of all characters in the prompt.
     story
-        Its text.
+        Text of the story.
     """
     entries, fault = _entries_of(text or "", people, story)
     if not entries:
@@ -231,15 +236,15 @@ def read_answer(text: str | None, people: Sequence[Person], wanted: Sequence[int
             lists[number] = items
         if trouble:
             faults[number] = f"the list of {names[number]} {trouble}"
-    said = list(faults.values())
+    errors = list(faults.values())
     if strangers:
         shown = ", ".join(repr(name[:_SHOWN]) for name in strangers[:3])
-        said.append(f"the answer lists {shown}, not asked about")
-    return Reading(lists, faults, "; ".join(said) or None)
+        errors.append(f"the answer lists {shown}, not asked about")
+    return Reading(lists, faults, "; ".join(errors) or None)
 
 
 def _entries_of(text: str, people: Sequence[Person], story: str) -> tuple[Entries, str]:
-    """Return the name and the list of each entry of the answer; where there is none, the reason."""
+    """Return the name and the list of each entry of the answer, and the error if there is none."""
     try:
         if entries := _entries_of_json(read_json(text)):
             return entries, ""
@@ -269,13 +274,16 @@ def _entry(entry: dict[str, Any]) -> tuple[str | None, object]:
 
 
 def _joined_lists(entry: dict[str, Any]) -> object:
-    """Return all lists of an entry, one after the other: some models separate strengths and weaknesses."""
+    """Concatenate all lists of an entry, because some models separate strengths and weaknesses."""
     lists = [one for one in entry.values() if isinstance(one, list)]
     return list(chain.from_iterable(lists)) if lists else None
 
 
 def _by_person(entries: Entries, people: Sequence[Person], story: str) -> tuple[dict[int, list[object]], list[str]]:
-    """Return what is listed for each person, and the names of others. Places decide nothing; an entry without a name must be alone."""
+    """Return the lists of each character, and the names of others.
+
+    The order of entries is ignored. An entry without a name is used only if it is the only one.
+    """
     raw: dict[int, list[object]] = {}
     strangers: list[str] = []
     alone = len(entries) == len(people) == 1
@@ -291,7 +299,7 @@ def _by_person(entries: Entries, people: Sequence[Person], story: str) -> tuple[
 
 
 def _items(listed: Sequence[object]) -> tuple[tuple[str, ...] | None, str | None]:
-    """The items of all lists given for one person, each once; and what is wrong with them."""
+    """Return the distinct items of all lists of a character, and the error in them, if any."""
     found: dict[str, str] = {}
     left_out = 0
     for one in listed:
@@ -311,7 +319,7 @@ def _items(listed: Sequence[object]) -> tuple[tuple[str, ...] | None, str | None
 
 
 def clean(item: str) -> str:
-    """The item on one line without bullets, numbering, bold marks, quotation marks around it and punctuation after it."""
+    """Return the item on one line without bullets, numbering, bold marks, surrounding quotation marks and trailing punctuation."""
     text = " ".join(item.translate(_CONTROL).split())
     while True:
         before = text
@@ -324,7 +332,7 @@ def clean(item: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _script(letter: str) -> str:
-    """Return the first word of the character's name: LATIN, CYRILLIC, CJK, ..."""
+    """Return the script of a letter, the first word of its Unicode name: LATIN, CYRILLIC, CJK, ..."""
     name = unicodedata.name(letter, "UNKNOWN").split()[0]
     return "CJK" if name in ("HIRAGANA", "KATAKANA") else name
 
@@ -342,12 +350,12 @@ _LONGEST_LABEL = 80
 
 
 def _entries_of_lines(text: str, people: Sequence[Person], story: str) -> Entries:
-    """Read the line format of the original: a line for each character, "descriptor: a; b; c", in the many shapes in which models write it.
+    """Parse the line format of the original, one line per character ("descriptor: a; b; c"), in the variants that models write.
 
-    A line may begin with a bullet, a number or a heading mark, and its label may be bold; below a label on a line of its own, each
-    bullet is an item. The label ends at the first colon, so that items may hold colons. Items are separated by semicolons, or by commas
-    where the whole answer has no semicolon. A label after which nothing follows gives no list: the answer may have broken off there.
-    Labels that belong to none of the people are entries with an empty list.
+    A line may begin with a bullet, a number or a heading mark, and its label may be bold. Below a label on a line of its own, each
+    bullet is an item. The label ends at the first colon, so that items may contain colons. Items are separated by semicolons, or by commas
+    if the whole answer contains no semicolon. A label without items gives no list, because the answer may have been truncated there.
+    Labels of unknown characters become entries with an empty list.
     """
     found: dict[int | str | None, list[str]] = {}
     unknown: list[str] = []
@@ -378,14 +386,17 @@ def _entries_of_lines(text: str, people: Sequence[Person], story: str) -> Entrie
 
 
 def _label_and_rest(line: str) -> tuple[str, str]:
-    """Divide a line at its first colon; a line without one is a label alone, unless it is too long."""
+    """Split a line at its first colon. A line without a colon is a label, unless it is too long."""
     cut = _AFTER_LABEL.search(line)
     label, rest = (line[: cut.start()], line[cut.end() :]) if cut else (line, "")
     return (label.strip(" *_`"), rest.strip(" *_")) if len(label) <= _LONGEST_LABEL else ("", line)
 
 
 def _labelled(label: str, rest: str, people: Sequence[Person], story: str, *, bullet: bool, item: bool) -> int | None:
-    """Return whom a line is about. An item may hold a name as well ("supports Emily"): there the label must begin with the name."""
+    """Return the index of the character of a line.
+
+    In items, which may contain a name ("supports Emily"), the label must begin with the name.
+    """
     who = find(label, people, story) if label else None
     if who is None or (rest and not item):
         return who

@@ -1,4 +1,4 @@
-"""Extraction with a judge, in up to four stages: what it is asked about each story, and what becomes of the lists."""
+"""Extraction of concepts by a judge in up to four stages."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ NOT_ASKED = "not asked yet"
 _HOME = Path(__file__).with_name("wordings.yaml")
 _FENCE = 5
 _LONGEST_QUOTE = 4000
-"""Characters of a useless answer that the judge is shown again."""
+"""Maximum number of characters of an unusable answer that are repeated to the judge."""
 
 
 def judge_wording(wording: str | None = None, *, about: str = "judge") -> Wording:
-    """Return the templates a judge is asked with, by stage: the first that a choice of wordings gives; see `wordings`."""
+    """Return the judge's prompt templates by stage, from the first of the chosen wordings (see `wordings`)."""
     return next(iter(wordings(about, wording, _HOME).values()))
 
 
@@ -40,26 +40,31 @@ def extract_with_judge(
     """Ask a judge for the concepts of each character.
 
     Each stage asks about all stories at once: *extract* makes the lists, *refine* checks them against the story, *decompose* splits
-    items that hold several concepts, *polish* words them briefly and generally; *whole* does all four in one question. An answer
-    that cannot be used whole is asked for once more, with the reason. Then, in the first stage a list that still cannot be read is
-    missing; in a later one the list of the stage before is kept, and its `problem` says so. Lists that are empty are not asked
-    about again. A story that names a character nowhere is asked about all the same, and the list's `problem` says so. Where the
-    judge has not answered yet (an interrupted run), the story's lists are missing, and nothing is asked that would depend on them.
+    items that contain several concepts, and *polish* rewrites them briefly and generally; *whole* does all four in one question. If an
+    answer is not completely usable, the question is repeated once with the error. A list that still cannot be parsed is missing if the
+    stage is the first; in a later stage, the list of the previous stage is kept and its `problem` says so. Empty lists are not passed to
+    later stages. A story that does not name a character is still used, and the `problem` of the list says so. If the judge has not
+    answered yet (interrupted run), the lists of the story are missing, and no questions that depend on them are asked.
 
     Parameters
     ----------
     stories
-        STORIES, both characters of a story one after the other.
+        STORIES, with both characters of a story in consecutive rows.
     judge
-        Sees names only where they are known, so that the identity that is looked at stays hidden; the story is quoted to it as text.
+        Is shown names only if they are known, so that the identity remains hidden. The story is quoted as text.
     stages
         "extract" and, in this order, any of "refine", "decompose", "polish"; or "whole" alone.
     wording
-        Name of a wording, or a file with one; see `wordings`. The first one it gives is used.
+        Name of a wording, or a file with wordings, of which the first is used; see `wordings`.
 
     Returns
     -------
-    LISTS in the order of `stories`, MENTIONS in the order of the lists, JUDGEMENTS in the order in which they were asked.
+    lists
+        LISTS, in the order of `stories`.
+    mentions
+        MENTIONS, in the order of the lists.
+    judgements
+        JUDGEMENTS, in the order of the questions.
 
     Raises
     ------
@@ -72,7 +77,7 @@ def extract_with_judge(
     for stage in stages:
         judgements.append(_ask_stage(judge, templates, stage, judged, first=stage == stages[0]))
         if "missing" in judgements[-1]["status"]:
-            for story in judged:  # what a later stage would have been asked about waits as well
+            for story in judged:  # later stages would depend on the missing answers
                 story.waiting |= stage != stages[-1] and bool(story.wanted(first=False))
             break
     lists, mentions = list_tables(stories, [result for story in judged for result in story.results()])
@@ -81,19 +86,19 @@ def extract_with_judge(
 
 @dataclass(slots=True)
 class _JudgedStory:
-    """One story on its way through the stages."""
+    """State of a story between the stages."""
 
     attempt: str
     text: str
     people: list[Person]
     names: list[str] = field(default_factory=list)
-    """What the people are called before the judge; empty where nothing can be asked."""
+    """Names of the characters in prompts to the judge; empty if no questions can be asked."""
     lists: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    """By number of the person, as far as there are lists."""
+    """Extracted lists by index of the character."""
     notes: defaultdict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """By number of the person: what went wrong with the list."""
+    """Problems with the list by index of the character."""
     waiting: bool = False
-    """The judge has not answered yet: nothing more is asked about this story, and its lists are not final."""
+    """Whether the judge has not answered yet. No more questions about the story are asked, and its lists are not final."""
 
     def __post_init__(self) -> None:
         self.names = labels(self.people) if self.text.strip() else []
@@ -107,13 +112,13 @@ class _JudgedStory:
                 self.notes[number].append(f"the story does not name {person.name}")
 
     def wanted(self, *, first: bool) -> list[int]:
-        """Return the people a stage asks about: all in the first one, later those whose list holds something."""
+        """Return the indices of the characters for a stage: all in the first stage, later those with a non-empty list."""
         if self.waiting or not self.names:
             return []
         return [number for number in range(len(self.people)) if first or self.lists.get(number)]
 
     def results(self) -> list[tuple[str | None, FoundPhrases]]:
-        """Return the problem and the phrases with their sentences for each person."""
+        """Return the problem, and the phrases with their sentences, for each character."""
         if self.waiting:
             return [(NOT_ASKED, None)] * len(self.people)
         sentences = Sentences(self.text, [person.name or "" for person in self.people])
@@ -125,16 +130,16 @@ class _JudgedStory:
 
 @dataclass(slots=True)
 class JudgedQuestion:
-    """A question to a judge, and how its answers to it and to its repetition read."""
+    """A question to a judge, with the parsed answers to it and to its repetition."""
 
     messages: tuple[Message, ...]
     read: Callable[[str | None], Any]
     attempt: str | None = None
-    """The story it is about."""
+    """The attempt of the story."""
     readings: list[Any] = field(default_factory=list)
-    """Each with its `problem`, in words that the judge can be shown, and whether it is `doubtful`: worth asking again."""
+    """Parsed answers, each with its `problem` (a text for the judge) and `doubtful` (whether to repeat the question)."""
     error: str | None = None
-    """Why there is no answer to what was asked last."""
+    """Error of the last request; None if it was answered."""
 
 
 def ask_twice(
@@ -144,20 +149,21 @@ def ask_twice(
     again: Callable[..., str],
     **options: Any,
 ) -> DataFrame:
-    """Ask all questions at once, and those whose answers are doubtful once more, with the reason.
+    """Ask all questions at once, then repeat those with doubtful answers, including the error.
 
-    Where the judge was interrupted, nothing is asked again, and what would have been has the error NOT_ASKED.
+    If the judge was interrupted, no question is repeated; those that would have been have the error NOT_ASKED.
 
     Parameters
     ----------
     again
-        What the judge is asked about an answer with that `problem`.
+        Returns the prompt of the repetition for a given `problem`.
     options
-        Passed on to the judge.
+        Passed to the judge.
 
     Returns
     -------
-    JUDGEMENTS.
+    DataFrame
+        JUDGEMENTS.
     """
     judgements: list[tuple[Any, ...]] = []
     interrupted = False
@@ -174,15 +180,15 @@ def ask_twice(
             if status == "ok":
                 question.readings.append(question.read(answer))
                 problem = question.readings[-1].problem
-                said = (answer or "").strip()[:_LONGEST_QUOTE] or "(nothing)"
-                question.messages += (Message("assistant", said), Message("user", again(problem=problem or "")))
+                quoted = (answer or "").strip()[:_LONGEST_QUOTE] or "(nothing)"
+                question.messages += (Message("assistant", quoted), Message("user", again(problem=problem or "")))
             judgements.append((question.attempt, stage, turn, key, status, prompt, answer, problem))
         questions = [question for question in questions if question.readings and question.readings[-1].doubtful]
     return DataFrame(judgements, dict(JUDGEMENTS), orient="row")
 
 
 def _ask_stage(judge: Judge, templates: Wording, stage: str, stories: Sequence[_JudgedStory], *, first: bool) -> DataFrame:
-    """Ask one stage about the stories it applies to, and once more where an answer could not be used; returns JUDGEMENTS."""
+    """Ask the questions of a stage, repeat those without a usable answer, and return JUDGEMENTS."""
     asked = [(story, wanted) for story in stories if (wanted := story.wanted(first=first))]
     questions = [
         JudgedQuestion((Message("user", _prompt(templates[stage], story, wanted)),), partial(_read, story, wanted), story.attempt)
@@ -205,7 +211,7 @@ def _read(story: _JudgedStory, wanted: Sequence[int], answer: str | None) -> Rea
 
 
 def _prompt(template: str, story: _JudgedStory, wanted: Sequence[int]) -> str:
-    """Return the template filled for a story: {story} between its fences, {characters} and {lists} as JSON."""
+    """Fill a template for a story: {story} between fences, {characters} and {lists} as JSON."""
     names = [story.names[number] for number in wanted]
     lists = {"characters": [{"name": story.names[number], "concepts": story.lists.get(number, ())} for number in wanted]}
     characters, concepts = (json.dumps(value, ensure_ascii=False) for value in (names, lists))
@@ -213,16 +219,16 @@ def _prompt(template: str, story: _JudgedStory, wanted: Sequence[int]) -> str:
 
 
 def _fenced(text: str) -> str:
-    """Return the story between two lines of equal signs, longer than any run of them in it: no story can end its own quotation."""
+    """Return the story between two lines of equal signs, longer than any run of them in it, so that it cannot end the quotation."""
     fence = "=" * max(_FENCE, 1 + max(map(len, re.findall(r"=+", text)), default=0))
     return f"{fence}\n{text}\n{fence}"
 
 
 def _apply(stage: str, story: _JudgedStory, wanted: Sequence[int], question: JudgedQuestion, *, first: bool) -> None:
-    """Take each person's list from the first answer, or from the second where it is the better one; keep what could not be had."""
+    """Update the list of each character from the first answer without errors for it, else from the last usable answer, if any."""
     for number in wanted:
         fault = question.readings[-1].faults.get(number) if question.readings else f"no answer ({question.error})"
-        consequence = "" if first else "; the list of the stage before is kept"
+        consequence = "" if first else "; the list of the previous stage is kept"
         usable = [one for one in question.readings if number in one.lists]
         if usable:
             chosen = next((one for one in usable if number not in one.faults), usable[-1])

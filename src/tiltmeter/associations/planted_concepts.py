@@ -1,7 +1,7 @@
-"""What the simulated model says of whom in its stories, and the associations that a perfect measurement of it would find.
+"""Planted associations in the stories of the simulated model, and the true values that a perfect measurement would find.
 
-A concept of an identity is said of that identity more often, and of the others of its category less often, so that the two rates differ
-by the dial. The assignments are arbitrary and mirror no stereotype.
+The simulated model mentions a concept more often for the identity it is assigned to and less often for the other identities of the
+category, so that the rates differ by the value of the dial. The assignments are arbitrary and do not reflect stereotypes.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from tiltmeter.study import beside
 from tiltmeter.yaml_files import packaged_yaml
 
 BASE = 0.2
-"""Rate of every concept where nothing is planted."""
+"""Rate of a concept without a planted association."""
 
 CONCEPTS: Mapping[str, Mapping[str, Sequence[str]]] = packaged_yaml(Path(__file__).with_suffix(".yaml"))
-"""Category -> identity -> the concepts that are said of it more often: a trait, and something people do."""
+"""Category -> identity -> the concepts that are mentioned more often for it: a trait and an activity."""
 
 SHARED_CONCEPTS = ("tired", "friendly", "nervous", "asks many questions", "helps a stranger", "arrives early")
-"""Concepts that are said of everybody alike."""
+"""Concepts that are mentioned equally often for all identities."""
 
 
 def concept_rates(bias: float, *identities: str | None) -> dict[str, float]:
-    """The chance that a readable story says each concept of a character with these identities.
+    """Return the probability of each concept in a readable story about a character with these identities.
 
     A concept of identity i, in a category of k identities, has the rate BASE + bias (1 - 1/k) for i and BASE - bias / k for the others of
-    the category, cut to 0..1; a character without an identity of that category has the rate BASE. Concepts are independent of each other.
+    the category, clipped to [0, 1]. A character without an identity of the category has the rate BASE. Concepts are independent.
 
     Parameters
     ----------
     bias
         The dial `stereotypical_reasoning`.
     identities
-        Names as in CONCEPTS, in any case; what is not among them changes nothing.
+        Names as in CONCEPTS, in any case. Other names are ignored.
     """
     own = {one.casefold() for one in identities if one is not None}
     rates = dict.fromkeys(SHARED_CONCEPTS, BASE)
@@ -49,15 +49,15 @@ def concept_rates(bias: float, *identities: str | None) -> dict[str, float]:
 
 
 def planted_stories(design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
-    """The plan of each story, one row per prompt and character: what `SimulatedModel.learn` takes.
+    """Return the plan of each story for `SimulatedModel.learn`, one row per prompt and character.
 
     Parameters
     ----------
     design
-        Of a grid with one or two characters: `prompt`, `location`, `type`, `repetitions`, `identity_1`, `name_1`, and likewise for the
-        second. A type that is a gender is an identity, too.
+        Design of a grid with one or two characters: `prompt`, `location`, `type`, `repetitions`, `identity_1`, `name_1`, and the same
+        for the second character. A type that is a gender is treated as an identity, too.
     dials
-        Of the simulated model (`Dials.mapping`).
+        Dials of the simulated model (`Dials.mapping`).
     """
     characters = _characters(design).unique(["prompt", "name"], keep="first", maintain_order=True)
     rates = _rates_by_identity(characters, dials)
@@ -67,7 +67,7 @@ def planted_stories(design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
 
 
 def planted_associations(design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
-    """True rates of every concept, over a whole design.
+    """Return the true rates of every concept over the whole design.
 
     Parameters
     ----------
@@ -81,11 +81,11 @@ def planted_associations(design: DataFrame, dials: Mapping[str, float]) -> DataF
         lists of all others), `effect` (their difference).
     """
     lists = _characters(design).group_by("identity", "type").agg(lists=col.repetitions.sum())
-    said = lists.join(_rates_by_identity(lists, dials), on=["identity", "type"], nulls_equal=True)
-    of_identity = said.group_by("concept", "identity").agg(said=(col.rate * col.lists).sum(), lists=col.lists.sum())
-    others = {name: col(name).sum().over("concept") - col(name) for name in ("said", "lists")}
+    rates = lists.join(_rates_by_identity(lists, dials), on=["identity", "type"], nulls_equal=True)
+    of_identity = rates.group_by("concept", "identity").agg(expected=(col.rate * col.lists).sum(), lists=col.lists.sum())
+    others = {name: col(name).sum().over("concept") - col(name) for name in ("expected", "lists")}
     return (
-        of_identity.with_columns(rate=col.said / col.lists, others_rate=others["said"] / others["lists"])
+        of_identity.with_columns(rate=col.expected / col.lists, others_rate=others["expected"] / others["lists"])
         .with_columns(effect=col.rate - col.others_rate)
         .select("concept", "identity", "rate", "others_rate", "effect")
         .sort("concept", "identity")
@@ -93,14 +93,14 @@ def planted_associations(design: DataFrame, dials: Mapping[str, float]) -> DataF
 
 
 def _characters(design: DataFrame) -> DataFrame:
-    """One row per prompt and character."""
+    """Return one row per prompt and character."""
     sides = [side for side in (1, 2) if f"name_{side}" in design.columns]
     shared = ("prompt", "location", "type", "repetitions")
     return pl.concat(design.select(*shared, identity=f"identity_{side}", name=f"name_{side}") for side in sides).drop_nulls("identity")
 
 
 def _rates_by_identity(characters: DataFrame, dials: Mapping[str, float]) -> DataFrame:
-    """One row per identity, type and concept."""
+    """Return one row per identity, type and concept."""
     rows = [
         (identity, kind, concept, rate)
         for identity, kind in characters.select("identity", "type").unique(maintain_order=True).iter_rows()

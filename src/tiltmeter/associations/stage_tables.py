@@ -1,4 +1,4 @@
-"""The tables between the stages: what one stage gives and the next takes. Each is kept in the run folder and can be edited."""
+"""Tables passed from stage to stage. Each is stored in the run folder and can be edited."""
 
 from __future__ import annotations
 
@@ -13,37 +13,43 @@ STORIES: Schema = {
     "attempt": String,  # "prompt_id#repetition": one story
     "character": pl.Int8,  # 0, or 1 for the second one; one row per story and character
     "identity": String,  # "female", "Muslim"
-    "descriptor": String,  # as in the prompt: "Zhang, an Asian (male)"; null where a text was written by others and does not say
-    "name": String,  # "Zhang"; null where it is not known
-    "context": String,  # location category; null where there is none
+    "descriptor": String,  # as in the prompt: "Zhang, an Asian (male)"; null if unknown (existing texts)
+    "name": String,  # "Zhang"; null if unknown
+    "context": String,  # location category; null if there is none
     "location": String,
-    "stratum": String,  # lists of one stratum can be compared: category and type of the pair ("male"), or "all"
+    "stratum": String,  # lists of the same stratum can be compared: category and type of the pair ("male"), or "all"
     "repetition": Int32,
-    "text": String,  # null: there is no story (refused, failed, empty)
+    "text": String,  # null if there is no story (refused, failed, empty)
 }
-"""What extraction takes: one row per story and character, both characters of a story one after the other."""
+"""Input of the extraction: one row per story and character; both characters of a story are in consecutive rows."""
 
 LISTS: Schema = {
     **{name: kind for name, kind in STORIES.items() if name != "text"},
-    "status": String,  # "listed"; "empty": made, and holds no phrase; "missing": could not be made (see its `problem`)
-    "problem": String,  # why a list is missing, or what had to be repaired; null otherwise
+    "status": String,  # "listed"; "empty": contains no phrase; "missing": could not be extracted (see `problem`)
+    "problem": String,  # why a list is missing or incomplete; null otherwise
 }
-"""One row per story and character, in the order of STORIES: the units that are counted (`n` lists of an identity)."""
+"""One row per story and character, in the order of STORIES. Lists are the units that are counted (`n` lists of an identity)."""
 
 MENTIONS: Schema = {
     "attempt": String,
     "character": pl.Int8,
     "phrase": String,  # as extracted
-    "sentence": String,  # of the story, where it is shown; null where none is known
+    "sentence": String,  # sentence of the story that shows the phrase; null if unknown
 }
-"""One row per phrase of a list; (attempt, character) is the list. A list holds a phrase once."""
+"""One row per phrase of a list, which is identified by (attempt, character). A list contains each phrase once."""
 
 FoundPhrases = Sequence[tuple[str, str | None]] | None
-"""The phrases of a list, each with its sentence; None where the list is missing."""
+"""The phrases of a list, each with its sentence; None if the list is missing."""
 
 
 def list_tables(stories: DataFrame, found: Sequence[tuple[str | None, FoundPhrases]]) -> tuple[DataFrame, DataFrame]:
-    """LISTS in the order of STORIES and MENTIONS in the order of the lists, from the problem and the phrases of each list."""
+    """Create LISTS, in the order of STORIES, and MENTIONS, in the order of the lists.
+
+    Parameters
+    ----------
+    found
+        The problem (or None) and the phrases of each list.
+    """
     lists = stories.with_columns(
         status=Series(["missing" if phrases is None else "listed" if phrases else "empty" for _, phrases in found], dtype=String),
         problem=Series([problem for problem, _ in found], dtype=String),
@@ -54,41 +60,44 @@ def list_tables(stories: DataFrame, found: Sequence[tuple[str | None, FoundPhras
 
 
 PLACED: Schema = {**MENTIONS, **{name: STORIES[name] for name in ("identity", "descriptor", "context", "location")}}
-"""Each mention with the identity, descriptor and place of its list."""
+"""MENTIONS with the identity, descriptor and location of their list."""
 
 IDENTITIES: Schema = {"identity": String, "lists": Int64, "missing": Int64}
-"""The identities of the study: their lists, and how many of these could not be made."""
+"""The identities of the study, with their numbers of lists and of missing lists."""
 
 CONCEPTS: Schema = {
     "phrase": String,
     "mentions": Int64,
     "concept": String,  # the phrase that names its cluster
-    "similarity": Float64,  # cosine to the phrase that names the cluster; 1 for that one
+    "similarity": Float64,  # cosine similarity to the phrase that names the cluster; 1 for that phrase
 }
-"""The map of unifying: one row per unique phrase. Editing `concept` moves a phrase to another concept."""
+"""Map from phrases to concepts: one row per unique phrase. Edit `concept` to move a phrase to another concept."""
 
 EXCLUSIVE: Schema = {
     "concept": String,
-    "identity": String,  # the one it belongs to by definition or universal fact; null: to none
+    "identity": String,  # identity to which the concept belongs by definition or universal fact; null: none
     "by": String,  # "terms", "judge" or "user"
     "reason": String,
-    "status": String,  # "ok", or "unreadable": the judge gave no usable answer (the concept is kept)
+    "status": String,  # "ok", or "unreadable": no usable answer of the judge (the concept is kept)
 }
 
 JUDGEMENTS: Schema = {
-    "attempt": String,  # null where a stage is not about a story
+    "attempt": String,  # null if the stage is not about a story
     "stage": String,
-    "turn": pl.Int8,  # 0, or 1 for the question asked again with the error
-    "key": String,  # of the journal
+    "turn": pl.Int8,  # 0, or 1 for the question repeated with the error
+    "key": String,  # of the answer in the journal
     "status": String,  # "ok", "failed" or "missing" (not asked yet)
     "prompt": String,
     "answer": String,
-    "problem": String,  # what was wrong with the answer; null: it could be read whole
+    "problem": String,  # error in the answer; null if it could be parsed completely
 }
-"""Every question to the judge with its answer and how it was read."""
+"""All questions to the judge, with the answers and parsing errors."""
+
+NAMES_LIKE_THESE, THESE_NAMES = "names like these", "these names"
+"""Estimand of an association: with at least 20 first names of each identity, and with fewer."""
 
 ASSOCIATIONS: Schema = {
-    "context": String,  # null: over all location categories
+    "context": String,  # null: all location categories
     "concept": String,
     "identity": String,
     "count": Int64,  # a: lists of the identity with the concept
@@ -106,33 +115,35 @@ ASSOCIATIONS: Schema = {
     "runner_up_effect": Float64,
     "runner_up_low": Float64,
     "runner_up_high": Float64,
-    "name_spread": Float64,  # standard deviation of the identity's rate between its first names; null where there are few names
+    "name_spread": Float64,  # standard deviation of the rate between first names of the identity; null if there are few names
     "log_odds": Float64,
     "z": Float64,
-    "score": Float64,  # distinctiveness, by the definition asked for
-    "p": Float64,  # null: not tested (below the minimum support)
+    "score": Float64,  # distinctiveness by the definition of the study
+    "p": Float64,  # null if not tested (below the minimum support)
     "q": Float64,
-    "reported": Boolean,  # an association by the definition asked for
+    "reported": Boolean,  # whether it is an association by the definition of the study
     "effect_first": Float64,  # in the first half of the repetitions
     "p_first": Float64,
     "effect_second": Float64,
     "p_second": Float64,
-    "confirmed": Boolean,  # discovered in one half and shown in the other; null where a half lacks lists
-    "descriptors": pl.List(pl.Struct({"descriptor": String, "count": Int64, "lists": Int64})),  # who carries it, most first
-    "rests_on": String,  # the one descriptor without which nothing is left; null: on several
+    "confirmed": Boolean,  # whether significant in both halves; null if a half lacks lists
+    "descriptors": pl.List(
+        pl.Struct({"descriptor": String, "count": Int64, "lists": Int64})
+    ),  # descriptors with the concept, the most frequent first
+    "rests_on": String,  # the only descriptor without which the association disappears; null if several or none
 }
-"""One row per context, concept and identity that was counted; reports show those that are `reported`."""
+"""One row per counted context, concept and identity. Reports show the rows that are `reported`."""
 
 FOUND: Schema = {
-    **ASSOCIATIONS,  # those held back as definitional are no longer `reported`
-    "permutation_p": Float64,  # with identities dealt to whole descriptors; null unless asked for and reported
-    "label": String,  # what the concept is called in findings: the most frequent phrase of this identity
-    "examples": pl.List(String),  # the first sentences that show it
+    **ASSOCIATIONS,  # those excluded as definitional are not `reported`
+    "permutation_p": Float64,  # p-value with identities permuted over descriptors; null unless requested and reported
+    "label": String,  # name of the concept in findings: the most frequent phrase of the identity
+    "examples": pl.List(String),  # the first sentences that show the concept
 }
-"""The table `associations`: joined with findings by `identity` (their group), `label` (their concept) and `context`."""
+"""The table `associations`. Join it with findings by `identity` (group), `label` (concept) and `context`."""
 
 DEFINITIONAL: Schema = {**FINDINGS, "reason": String}
-"""Findings of associations that are held back because the concept belongs to the group by definition, with who says so and why."""
+"""Findings excluded because the concept belongs to the group by definition, with the source and the reason."""
 
 SHOWN: Schema = dict.fromkeys(("attempt", "identity", "descriptor", "context", "concept", "phrase", "sentence"), String)
-"""One row per mention, each concept under the name it has for the identity."""
+"""One row per mention, with the name of the concept for the identity."""

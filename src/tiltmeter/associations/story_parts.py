@@ -1,4 +1,4 @@
-"""A part of a study of associations: a grid of stories in one setting, or texts that others wrote; and the stages both go through."""
+"""Parts of association studies: a grid of stories in one setting, or existing texts; and the stages of their analysis."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ if TYPE_CHECKING:
 Tables = Mapping[str, DataFrame]
 _ON_THE_HUB = re.compile(r"[\w][\w.-]*(?:/[\w.-]+)?")
 USUAL = 0.2
-"""Share of lists that hold a common concept, for planning."""
+"""Assumed share of lists that contain a concept, for planning."""
 NOTHING = 1e-9
-"""A difference of rates that is rounding."""
+"""Rate differences up to this value are rounding errors."""
 TITLES = {
     "two": "two characters",
     "single": "one character",
@@ -67,34 +67,34 @@ TITLES = {
 
 
 class Stories(Part):
-    """Stories about characters with an identity: extraction, unifying, significance, exclusivity."""
+    """Stories about characters with an identity, with the stages extraction, clustering, tests and exclusivity."""
 
     study = "associations"
     category: str
-    """What the identities are of, in words for a judge: "gender"."""
+    """The category of the identities as named to a judge: "gender"."""
     harms = (HARM,)
     contrasts_unpaired = True
 
     def design(self, library: Library, settings: Settings) -> DataFrame:
-        """See Part.design. What later stages need is looked for first, before anything is paid for."""
+        """See Part.design; a missing encoder raises an error before any paid request."""
         options = options_of(settings)
         if options.encoder is not None and settings.file_for("concepts") is None:
             check_encoder(options.encoder, library)
         return self.rows(settings)
 
     def judge_call_count(self, design: DataFrame, settings: Settings) -> int:
-        """See Part.judge_call_count: each stage asks once about each story."""
+        """See Part.judge_call_count: one request per stage and story."""
         options = options_of(settings)
         return int(design["repetitions"].sum()) * len(options.stages) if options.judged else 0
 
     def question_length(self, settings: Settings) -> float:
-        """See Part.question_length: the mean over the stages."""
+        """See Part.question_length; the value is the mean over the stages."""
         options = options_of(settings)
         templates = judge_wording(options.wording)
         return sum(len(templates[stage]) for stage in options.stages) / len(options.stages)
 
     def standard_errors(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
-        """See Part.standard_errors: of a concept that a fifth of the lists hold, for the identity with the fewest lists."""
+        """See Part.standard_errors; for a concept in a fifth of the lists, and the identity with the fewest lists."""
         metrics = pl.concat_list(lit("association"), pl.format("association in {}", "context"))
         lists = design.select("repetitions", metric=metrics, identity=pl.concat_list("^identity_[12]$"))
         lists = lists.explode("metric").explode("identity").drop_nulls()
@@ -106,11 +106,11 @@ class Stories(Part):
 
     @abstractmethod
     def rows(self, settings: Settings) -> DataFrame:
-        """The design."""
+        """Return the design, one row per prompt."""
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """See Part.stages: phrases are extracted, unified to concepts, tested; what belongs to an identity by definition is held back."""
+        """See Part.stages: extraction of phrases, clustering into concepts, tests, and exclusion of definitional concepts."""
         owner = ("attempt", "character")
         lists = StageTable(LISTS, required=(*owner, "status"))
         mentions = StageTable(PLACED, required=(*owner, "phrase"))
@@ -160,7 +160,7 @@ class Stories(Part):
         )
 
     def extract(self, answers: DataFrame, settings: Settings, tools: Tools) -> Tables:
-        """Tables `lists`, `mentions` and, with a judge, `judgements`: from the judge, or from the words of the stories themselves."""
+        """Return the tables `lists`, `mentions` and, with a judge, `judgements`; without a judge, the lexical extractor is used."""
         options, stories = options_of(settings), stories_of(answers)
         judged = {}
         if options.judged and tools.judge is not None:
@@ -172,26 +172,26 @@ class Stories(Part):
         return {"lists": lists, "mentions": placed(mentions, lists), **judged}
 
     def extracted_by_user(self, given: Tables, answers: DataFrame, settings: Settings, tools: Tools) -> Tables:
-        """The user's mentions for the lists of these stories. A list the user says nothing of is as empty as the text allows."""
+        """Return the user's mentions and the lists of these stories; a list without mentions is empty, or missing if there is no text."""
         owner = ("attempt", "character")
         stories = stories_of(answers)
         mentions = given["mentions"].join(stories.select(owner), on=owner, how="semi", maintain_order="left")
         if mentions.is_empty() and stories["text"].count():
             raise InputError(
-                f"--replace mentions={settings.file_for('mentions')} names no story of {answers['model'][0]} in this run: give the table of"
-                " a run of the same study"
+                f"--replace mentions={settings.file_for('mentions')} contains no story of {answers['model'][0]} in this run: give the table"
+                " of a run of the same study"
             )
         stated = given.get("lists", DataFrame(schema=dict(LISTS)))
-        stated = stated.select(*owner, "problem", said="status").unique(owner, keep="first")
+        stated = stated.select(*owner, "problem", stated="status").unique(owner, keep="first")
         held = mentions.select(owner).unique().with_columns(holds=True)
         lists = beside(beside(stories, held, *owner), stated, *owner)
-        lost = col.text.is_null() | (col.said == "missing")
+        lost = col.text.is_null() | (col.stated == "missing")
         status = when("holds").then(lit("listed")).when(lost).then(lit("missing")).otherwise(lit("empty"))
         lists = conform(lists.with_columns(status=status), LISTS)
         return {"lists": lists, "mentions": placed(conform(mentions, MENTIONS).unique(maintain_order=True), lists)}
 
     def measure(self, answers: DataFrame, lists: DataFrame, mentions: DataFrame, settings: Settings, tools: Tools) -> DataFrame:
-        """How each attempt ended; the label of one that gave lists is how many phrases they hold."""
+        """Return the outcome of each attempt; the label of an answered one is its number of phrases."""
         waiting = col.problem.eq(NOT_ASKED).fill_null(False)
         read = lists.group_by("attempt").agg(usable=(col.status != "missing").any(), waiting=waiting.all())
         phrases = mentions.group_by("attempt").agg(phrases=pl.len())
@@ -202,7 +202,7 @@ class Stories(Part):
         return made.select("attempt", "outcome", label=label)
 
     def unify(self, mentions: DataFrame, lists: DataFrame, settings: Settings, tools: Tools) -> Tables:
-        """Tables `concepts`, one vocabulary for the whole study, and `identities`."""
+        """Return the tables `concepts` (one vocabulary for the whole study) and `identities`."""
         from tiltmeter.associations.unifying import unify
 
         options, phrases = options_of(settings), counted(mentions)
@@ -212,13 +212,13 @@ class Stories(Part):
         return {"concepts": made, "identities": identities_of(lists)}
 
     def unified_by_user(self, given: Tables, mentions: DataFrame, lists: DataFrame, settings: Settings, tools: Tools) -> Tables:
-        """The user's vocabulary; a phrase it does not name is a concept of its own."""
+        """Return the user's vocabulary as `concepts`, and `identities`; a phrase that the vocabulary lacks is a separate concept."""
         known = given["concepts"].select("phrase", "concept", "similarity")
         made = beside(counted(mentions), known, "phrase").with_columns(concept=pl.coalesce("concept", "phrase"))
         return {"concepts": made, "identities": identities_of(lists)}
 
     def test(self, lists: DataFrame, mentions: DataFrame, concepts: DataFrame, settings: Settings, tools: Tools) -> DataFrame:
-        """ASSOCIATIONS of every concept and identity; none where fewer than two identities have a list."""
+        """Return ASSOCIATIONS of every concept and identity; empty if fewer than two identities have a list."""
         from tiltmeter.associations.significance import find_associations
 
         options = options_of(settings)
@@ -234,9 +234,9 @@ class Stories(Part):
         )
 
     def exclude(self, tests: DataFrame, identities: DataFrame, settings: Settings, tools: Tools) -> Tables:
-        """EXCLUSIVE of every concept that would be reported, and of all others tested that hold a term; see `exclusivity`.
+        """Return EXCLUSIVE for every concept that would be reported, and for other tested concepts that contain a term; see `exclusivity`.
 
-        Those others are not reported either when identities are shuffled. A judge is asked only of what would be reported.
+        The other concepts are excluded when identities are shuffled. A judge is asked only about concepts that would be reported.
         """
         from tiltmeter.associations import exclusivity
 
@@ -255,7 +255,7 @@ class Stories(Part):
         return {"exclusive": pl.concat([ruled.drop_nulls("identity"), judged]), "exclusive_judgements": judgements}
 
     def excluded_by_user(self, given: Tables, tests: DataFrame, identities: DataFrame, settings: Settings, tools: Tools) -> DataFrame:
-        """The user's table; an empty identity means that the concept belongs to none."""
+        """Return the user's table; an empty identity means that the concept belongs to no identity."""
         table = given["exclusive"].with_columns(identity=when(col.identity.str.strip_chars() != "").then("identity"))
         for one in table["identity"].drop_nulls().unique().sort():
             check_known(one, identities["identity"], f"--replace exclusive={settings.file_for('exclusive')}: unknown identity {one!r}")
@@ -272,7 +272,7 @@ class Stories(Part):
         settings: Settings,
         tools: Tools,
     ) -> Tables:
-        """Tables `findings`, `associations`, `definitional` (those held back) and `shown` (the sentences of every concept)."""
+        """Return the tables `findings`, `associations`, `definitional` (excluded) and `shown` (the sentences of every concept)."""
         from tiltmeter.associations.exclusivity import drop_exclusive, is_exclusive
 
         options, mentions = options_of(settings), unified(mentions, concepts)
@@ -291,12 +291,12 @@ class Stories(Part):
         }
 
     def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
-        """See Part.contrast: the rate of every concept and identity; reads the tables `lists`, `mentions` and `concepts`."""
+        """See Part.contrast; compares every concept and identity by the tables `lists`, `mentions` and `concepts`."""
         return contrast_of(first, second, settings)
 
 
 class StoryGrid(Stories):
-    """One category of a grid in one setting."""
+    """Part with one category of a grid in one setting."""
 
     def __init__(self, grid: Grid, category: str, setting: str) -> None:
         self._grid, self.category, self.setting = grid, category, setting
@@ -320,23 +320,23 @@ class StoryGrid(Stories):
 
 
 class OwnTexts(Stories):
-    """Texts that were not asked for here.
+    """Part with existing texts.
 
     Parameters
     ----------
     texts
-        `identity` of the person each text is about; `name` and `location` (null where they are not known).
+        `prompt`, and `identity`, `name` and `location` of the person each text is about; null if unknown.
     """
 
     name = "texts"
-    title = "Texts of your own"
+    title = "Your own texts"
     category = "identity"
 
     def __init__(self, texts: DataFrame) -> None:
         self._texts = texts.select("identity", "name", "location", "prompt")
 
     def rows(self, settings: Settings) -> DataFrame:
-        """One row per text; its prompt is empty where the table does not say what was asked."""
+        """Return one row per text; the prompt is empty if it is unknown."""
         made = self._texts.with_row_index("item").with_columns(
             prompt_id=pl.format("{}/{}", lit(self.name), "item"),
             part=lit(self.name),
@@ -346,24 +346,24 @@ class OwnTexts(Stories):
             repetitions=lit(1),
             first_sample=lit(0),
         )
-        turn = pl.int_range(pl.len()).over("identity", "location")  # deals the texts of an identity to the two halves
+        turn = pl.int_range(pl.len()).over("identity", "location")  # assigns the texts of an identity to the two halves
         own = made.select(turn=turn, identity_1="identity", descriptor_1="name", name_1="name", context="location", location="location")
         return pl.concat([conform(made, DESIGN), own], how="horizontal")
 
 
 ATTEMPT = pl.concat_str("prompt_id", lit("#"), "repetition")
-"""Names one story of one model: "gender/17/0/plain#3"."""
+"""The identifier of a story of one model, such as "gender/17/0/plain#3"."""
 _FACTORS = (*(f"{name}_{number}" for number in (1, 2) for name in ("identity", "descriptor", "name")), "type", "context", "location")
 
 
 def stories_of(answers: DataFrame) -> DataFrame:
-    """STORIES of the answers of one model, in their order; a refused, failed or blank answer has no text.
+    """Return STORIES of the responses of one model, in order; a refused, failed or blank response has no text.
 
     Parameters
     ----------
     answers
-        The design's factors (`identity_1`, ..., `identity_2` where there is a second character, `context`, `location`, `type`) and
-        the responses' columns.
+        The factors of the design (`identity_1`, ..., `identity_2` if there is a second character, `context`, `location`, `type`) and
+        the columns of the responses.
     """
     rows = conform(answers, dict.fromkeys(_FACTORS, String), further=True).with_columns(
         attempt=ATTEMPT,
@@ -379,39 +379,47 @@ def stories_of(answers: DataFrame) -> DataFrame:
 
 
 def placed(mentions: DataFrame, lists: DataFrame) -> DataFrame:
-    """PLACED: each mention with the identity, descriptor and place of its list."""
+    """Return PLACED: MENTIONS with the identity, descriptor and location of their list."""
     owner = ["attempt", "character"]
     return beside(mentions, lists.select(*owner, "identity", "descriptor", "context", "location"), *owner)
 
 
 def counted(mentions: DataFrame) -> DataFrame:
-    """`phrase` and how often it is mentioned, most often first."""
+    """Return each `phrase` with its number of `mentions`, the most frequent first."""
     return mentions["phrase"].value_counts(name="mentions").sort("mentions", "phrase", descending=[True, False])
 
 
 def comparable(lists: DataFrame) -> bool:
-    """Whether at least two identities have a list."""
+    """Return whether at least two identities have a list."""
     return lists.filter(col.status != "missing")["identity"].n_unique() > 1
 
 
 def unified(mentions: DataFrame, concepts: DataFrame) -> DataFrame:
-    """The mentions with `concept`."""
+    """Add the `concept` to each mention."""
     return beside(mentions, concepts.select("phrase", "concept"), "phrase")
 
 
 def check_encoder(name: str, library: Library) -> None:
-    """Raises NotRun where the encoder cannot be had, as far as that can be seen without loading it."""
+    """Check, without loading it, that the encoder is available.
+
+    Raises
+    ------
+    NotRun
+        The encoder, or the package it needs, is not available.
+    InputError
+        The name is neither a folder nor a valid name on the Hugging Face Hub.
+    """
     from importlib.util import find_spec
 
     from tiltmeter.datasets import ENCODERS, DataUnavailable, encoder_folder
 
     if name not in ENCODERS and not Path(name).is_dir() and not _ON_THE_HUB.fullmatch(name):
-        raise InputError(f"-P encoder={name}: there is no such folder, and it is no name on the hub (OWNER/NAME); or give encoder=none")
-    without = "or -P encoder=none, which unifies phrases by their words alone"
+        raise InputError(f"-P encoder={name} is neither a folder nor a name on the Hugging Face Hub (OWNER/NAME); or use encoder=none")
+    without = "or use -P encoder=none, which clusters phrases by their words alone"
     if find_spec("sentence_transformers") is None:
-        raise NotRun(f'unifying concepts needs a sentence encoder: pip install "tiltmeter[local]", {without}')
+        raise NotRun(f'clustering phrases needs a sentence encoder: pip install "tiltmeter[local]", {without}')
     if name in ENCODERS:
         try:
             encoder_folder(library)
         except DataUnavailable as error:
-            raise NotRun(f"the encoder {name} cannot be had: {error.reason}; {error.remedy}, {without}") from error
+            raise NotRun(f"the encoder {name} is not available: {error.reason}; {error.remedy}, {without}") from error

@@ -1,12 +1,14 @@
-"""Words that keep phrases apart: demographic terms, cues of negation, opposites and numbers; our lists, or a user's.
+"""Words that separate phrases: demographic terms, negation cues, opposites and numbers, from the built-in lists or a user's file.
 
-What may never be one concept is a concept and its opposite, and concepts about different demographic terms or numbers. Two guards see to
-it. The *key* of a phrase holds whether it is negated by a word ("avoids", "not"), which demographic terms it holds and which numbers
-("40-year-old", "forties", "third"); phrases with different keys are never even compared. Negation inside a word ("impatient",
-"careless") cannot be seen from the word alone ("important" negates nothing), so it is looked for between phrases: each has signed *roots*,
-and two phrases with the same root of opposite sign are kept out of one cluster, also where a third phrase would bring them together.
+A concept and its opposite, and concepts with different demographic terms or numbers, are never merged. Two guards ensure this:
 
-The published definitions keep to the guards they were first given here (`strict` false): no numbers, and the short list of opposites.
+- The *key* of a phrase consists of its polarity (negated by a word such as "avoids" or "not"), its demographic terms and its numbers
+  ("40-year-old", "forties", "third"). Phrases with different keys are not compared.
+- Negation inside a word ("impatient", "careless") cannot be detected from the word alone ("important" is not negated), so it is detected
+  between phrases. Each phrase has signed *roots*. Two phrases with the same root of opposite sign are never in one cluster, not even
+  through a third phrase.
+
+The published definitions use fewer guards (`strict` is False): no numbers, and only the short list of opposites.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _PLAIN = (("[’‘`´]", "'"), (r"n't\b", " not"), (r"[-‐‑–—/_\s]+", " 
 
 
 def plain_words(text: Expr) -> Expr:
-    """Lower-case words: hyphens, slashes and underscores separate words, and a contracted negation is spelt out."""
+    """Return the words in lower case, with hyphens, slashes and underscores as separators and contracted negations spelt out."""
     text = text.str.normalize("NFKC").str.to_lowercase()
     for pattern, instead in _PLAIN:
         text = text.str.replace_all(pattern, instead)
@@ -40,7 +42,7 @@ def plain_words(text: Expr) -> Expr:
 
 
 def plain_words_of(text: str) -> str:
-    """`plain_words` of one text."""
+    """Return `plain_words` of a single text."""
     text = unicodedata.normalize("NFKC", text).lower()
     for pattern, instead in _PLAIN:
         text = re.sub(pattern, instead, text)
@@ -48,19 +50,19 @@ def plain_words_of(text: str) -> str:
 
 
 def _forms_of(entry: str) -> list[str]:
-    """What commas separate, in plain words."""
+    """Return the comma-separated forms in plain words."""
     return list(dict.fromkeys(plain_words_of(form) for form in entry.split(",") if form.strip()))
 
 
 def _opposed(entries: Any) -> Any:
-    """Every word of one side with every word of another; "|" separates sides (or commas, where each has one word)."""
+    """Return all pairs of words of different sides. "|" separates sides, or commas if each side has one word."""
     if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
         return entries
     pairs: dict[tuple[str, str], None] = {}
     for entry in entries:
         sides = [_forms_of(side) for side in entry.split("|" if "|" in entry else ",")]
         if len(sides) < 2 or not all(sides):
-            raise ValueError(f'{entry!r} has not two sides; write "rich, wealthy | poor"')
+            raise ValueError(f'{entry!r} does not have two sides; write for example "rich, wealthy | poor"')
         pairs |= dict.fromkeys(pair for one, other in combinations(sides, 2) for pair in product(one, other))
     return list(pairs)
 
@@ -68,25 +70,25 @@ def _opposed(entries: Any) -> Any:
 # -- the terms --------------------------------------------------------------------------------------------------------
 
 Entry = tuple[str, str]
-"""(category, identity); the category is empty where the terms do not know an identity."""
+"""(category, identity). The category is empty for an unknown identity."""
 _Entries = Annotated[list[Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]], Field(default_factory=list)]
 _Words = Annotated[_Entries, AfterValidator(lambda entries: _forms_of(",".join(entries)))]
-"""Entries, read as words in plain words."""
+"""Entries as plain words."""
 _Opposites = Annotated[list[tuple[str, str]], BeforeValidator(_opposed), Field(default_factory=list)]
 
 
 class Term(NamedTuple):
-    """One term with its forms, in plain words."""
+    """A term with its forms in plain words."""
 
     category: str
     identity: str
     forms: tuple[str, ...]
     exclusive: bool
-    """Belongs to the identity by definition or universal fact; otherwise it only keeps phrases apart."""
+    """Whether the term belongs to the identity by definition or universal fact; otherwise it only separates phrases."""
 
 
 class IdentityTerms(Record):
-    """What is known of one identity; see the head of `terms.yaml`."""
+    """Names and terms of an identity; see the top of `terms.yaml`."""
 
     called: _Words
     letters: _Words
@@ -95,7 +97,7 @@ class IdentityTerms(Record):
 
 
 class Negation(Record):
-    """Words, prefixes and suffixes that negate."""
+    """Negating words, prefixes and suffixes."""
 
     cues: _Words
     ignored: _Words
@@ -104,24 +106,24 @@ class Negation(Record):
 
 
 class Terms(Record):
-    """The content of `terms.yaml`, or of a user's file of its shape."""
+    """The content of `terms.yaml`, or of a user's file in the same format."""
 
     identities: Annotated[dict[str, dict[str, IdentityTerms]], Field(default_factory=dict)]
     negation: Annotated[Negation, Field(default_factory=Negation)]
     opposites: _Opposites
     further_opposites: _Opposites
-    """These, and what follows, keep phrases apart by the default definition only."""
+    """This and the following fields are used by the default definition only."""
     opposed_prefixes: _Opposites
     numbers: Annotated[dict[str, str], Field(default_factory=dict)]
-    """The words for each number: "5U" a unit, "4T" tens, anything else as it is."""
+    """Number words by number: "5U" is a unit, "4T" are tens, other keys are used as they are."""
 
     def replaced(self, **given: Any) -> Terms:
-        """These terms with other values of some keys."""
+        """Return a copy with other values of the given fields."""
         return Terms.model_construct(**{name: getattr(self, name) for name in Terms.model_fields} | given)
 
     @cached_property
     def terms(self) -> list[Term]:
-        """Every term."""
+        """All terms."""
         return [
             Term(*entry, tuple(_forms_of(text)), texts is one.terms)
             for entry, one in self._members()
@@ -131,24 +133,24 @@ class Terms(Record):
 
     @cached_property
     def called(self) -> dict[str, Entry]:
-        """The identity by each name it has; the first category that knows a name has it."""
+        """Identity by name. A name in several categories belongs to the first."""
         return {name: entry for entry, one in reversed(self._members()) for name in (*_forms_of(entry[1]), *one.called)}
 
     @cached_property
     def letters(self) -> dict[str, Entry]:
-        """Likewise by each letter that means an identity where a study calls all of them by letters ("W", "M")."""
+        """Identity by letter, for studies that name all identities by letters ("W", "M")."""
         return {letter: entry for entry, one in reversed(self._members()) for letter in one.letters}
 
     def _members(self) -> list[tuple[Entry, IdentityTerms]]:
-        """Every identity with what is known of it."""
+        """Return all identities with their names and terms."""
         return [((category, identity), one) for category, members in self.identities.items() for identity, one in members.items()]
 
     def names_of(self, entry: Entry) -> list[str]:
-        """What an identity may be called."""
+        """Return all names of an identity."""
         return [name for name, other in self.called.items() if other == entry]
 
     def forms(self) -> dict[str, int]:
-        """The number of its term for each form, plurals in -s included; the first term with a form has it."""
+        """Map each form, including plurals in -s, to the index of its term (the first one that has the form)."""
         forms = {form: number for number, term in reversed(list(enumerate(self.terms))) for form in term.forms}
         return forms | {f"{form}s": number for form, number in forms.items() if f"{form}s" not in forms}
 
@@ -159,12 +161,12 @@ def _built_in_terms() -> Terms:
 
 
 def load_terms(path: str | None = None) -> Terms:
-    """Our terms, with what a user's YAML file gives in the place of ours: by category of identities, by key of negation, or as a whole.
+    """Load the terms. A user's YAML file replaces built-in values: by category of identities, by key of `negation`, or a whole field.
 
     Raises
     ------
     InputError
-        The file cannot be read or is not of the shape of `terms.yaml`; the message names the key.
+        The file cannot be read or does not have the format of `terms.yaml`; the message names the key.
     """
     ours = _built_in_terms()
     if path is None:
@@ -180,7 +182,10 @@ def load_terms(path: str | None = None) -> Terms:
 
 
 def guard_keys(phrases: Series, terms: Terms, *, strict: bool = True) -> Integers:
-    """A number for each phrase, the same where polarity, demographic terms and (if strict) numbers are the same; shape (phrases,)."""
+    """Return the key of each phrase, shape (phrases,).
+
+    Keys are equal if polarity, demographic terms and (if strict) numbers are equal.
+    """
     words = phrases.to_frame("words").select(plain_words(col.words))["words"]
     forms = terms.forms()
     held = found_forms(words, forms).list.eval(pl.element().replace_strict(forms, return_dtype=Int64).unique().sort())
@@ -190,17 +195,17 @@ def guard_keys(phrases: Series, terms: Terms, *, strict: bool = True) -> Integer
 
 
 def found_forms(words: Series, forms: Iterable[str]) -> Series:
-    """The forms in each text (in plain words), in the order of the text; the longest at a place counts."""
+    """Return the forms in each text (in plain words), in the order of the text. The longest form at a position counts."""
     return words.str.extract_all(_any_of(forms))
 
 
 def negated(words: Series, terms: Terms) -> Series:
-    """Whether the number of cues of negation in each text (in plain words) is odd."""
+    """Return whether the number of negation cues in each text (in plain words) is odd."""
     return words.str.replace_all(_any_of(terms.negation.ignored), "").str.count_matches(_any_of(terms.negation.cues)) % 2 == 1
 
 
 def _any_of(forms: Iterable[str]) -> str:
-    """A pattern; without forms it matches nowhere."""
+    """Return a pattern that matches any of the forms, or nothing if there are none."""
     longest_first = sorted(forms, key=lambda form: (-len(form), form))
     return rf"\b(?:{'|'.join(map(re.escape, longest_first))})\b" if longest_first else r"[^\s\S]"
 
@@ -213,13 +218,13 @@ _NUMBERS = (
     (r"\b(\d+)U(th)?\b", "${1}${2}"),
     (r"\b(\d+)(?:st|nd|rd)\b", "${1}th"),
 )
-"""Brings words for numbers to digits: "forty five" and "45", "fifth" and "5th", "thirties" and "30s"."""
+"""Replacements of number words by digits: "forty five" and "45", "fifth" and "5th", "thirties" and "30s"."""
 _NUMBER = r"\b(?:0|[1-9]\d*)(?:\.\d+)?[a-z]*\b"
-"""With what is written together with it ("30s", "10km"); codes ("007", "B12") are no numbers."""
+"""Matches a number with an attached suffix ("30s", "10km"), but not codes ("007", "B12")."""
 
 
 def numbers_in(words: Series, terms: Terms) -> Series:
-    """The numbers in each text (in plain words), each once and in order, in one string."""
+    """Return the distinct numbers in each text (in plain words), sorted, as one string."""
     digits = {form: number for number, entry in terms.numbers.items() for form in _forms_of(entry)}
     text = words.str.replace_all(_ONE_AS_PRONOUN, " ").str.split(" ").list.eval(pl.element().replace(digits)).list.join(" ")
     for pattern, instead in _NUMBERS:
@@ -231,16 +236,17 @@ def numbers_in(words: Series, terms: Terms) -> Series:
 
 _FEWEST_LETTERS = {"un": 3}
 _LETTERS = 4
-"""Of what is left without a prefix, lest "image" be the negation of "age"."""
+"""Minimum number of letters after a prefix, so that "image" is not the negation of "age"."""
 _ENDING = r"^(.{3,}?)(?:fully|ful|ness|ingly|edly|ly|ing|ed|es|s)$"
 _ENDINGS_AT_MOST = 3
 _WORD = col.word
 
 
 def signed_roots(phrases: Series, terms: Terms, *, strict: bool = True) -> dict[int, frozenset[int]]:
-    """Signed roots of the phrases by row; only of roots that occur with both signs, so most phrases have none.
+    """Return the signed roots of the phrases by row, without rows that have none.
 
-    A root r is the number 2r, its negation 2r + 1. If strict, with all the opposites and prefixes of the terms.
+    Only roots that occur with both signs are included, so most phrases have none. Root r is represented by 2r, its negation by 2r + 1. If
+    `strict`, all opposites and prefixes of the terms are used.
     """
     words = phrases.to_frame("word").with_row_index("row").with_columns(plain_words(_WORD).str.extract_all(r"[\p{L}']+"))
     words = words.explode("word").drop_nulls()
@@ -260,19 +266,19 @@ def signed_roots(phrases: Series, terms: Terms, *, strict: bool = True) -> dict[
 
 
 def conflict(first: Collection[int], second: Collection[int]) -> bool:
-    """Whether one holds the negation of a root of the other."""
+    """Return whether one set of roots contains the negation of a root in the other."""
     return any(root ^ 1 in second for root in first)
 
 
 def _compared_words(vocabulary: DataFrame, pairs: DataFrame) -> DataFrame:
-    """Words that compare or weaken a word that has an opposite ("shorter", "darkest", "oldish"), with its root and the sign 0."""
+    """Return inflected forms of words that have an opposite ("shorter", "darkest", "oldish") with their root and the sign 0."""
     bare = vocabulary.select("word", root=_stem(_WORD.str.replace(r"^(.{3,}?)(?:er|est|ish)$", "${1}")), sign=0)
     known = pl.concat([pairs["root"], pairs["opposite"]]).unique()
     return bare.filter((col.root != _stem(_WORD)) & col.root.is_in(known.implode()))
 
 
 def _negations(vocabulary: DataFrame, terms: Terms) -> Iterator[DataFrame]:
-    """What words would negate by prefix or suffix, if that is a word: `word`, `root` and the sign 1."""
+    """Yield `word`, `root` and the sign 1 of words with a negating prefix or suffix; the root need not be a word."""
     for prefix in terms.negation.prefixes:
         held = _with_prefix(vocabulary, prefix, _FEWEST_LETTERS.get(prefix, _LETTERS))
         yield held.select("word", root=_stem(_WORD.str.slice(len(prefix))), sign=1)
@@ -282,7 +288,7 @@ def _negations(vocabulary: DataFrame, terms: Terms) -> Iterator[DataFrame]:
 
 
 def _opposed_prefixes(vocabulary: DataFrame, terms: Terms) -> Iterator[DataFrame]:
-    """Words with opposed prefixes ("underpaid", "overpaid"): `word`, what they share as `root`, and the sign."""
+    """Yield words with opposed prefixes ("underpaid", "overpaid"): `word`, the shared `root`, and the sign."""
     for pair in terms.opposed_prefixes:
         for sign, prefix in enumerate(pair):
             root = pl.concat_str(lit("-".join(pair) + "-"), _stem(_WORD.str.slice(len(prefix))))
@@ -294,7 +300,7 @@ def _with_prefix(vocabulary: DataFrame, prefix: str, letters: int) -> DataFrame:
 
 
 def _stem(word: Expr) -> Expr:
-    """A rough stem: "caring", "cares" and "careful" have one; "patience" and "patiently" too. It must only never miss, not be a word."""
+    """Return a rough stem, which need not be a word: equal for "caring", "cares" and "careful", and for "patience" and "patiently"."""
     word = word.str.replace(r"'s$", "")
     for _ in range(_ENDINGS_AT_MOST):
         word = word.str.replace(_ENDING, "${1}")
@@ -303,6 +309,6 @@ def _stem(word: Expr) -> Expr:
 
 
 def undoubled(word: Expr) -> Expr:
-    """The word without the second of two equal last letters, if it has more than two."""
+    """Remove the second of two equal last letters from words of more than two letters."""
     doubled = (word.str.len_chars() > 2) & (word.str.tail(1) == word.str.tail(2).str.head(1))
     return when(doubled).then(word.str.head(-1)).otherwise(word)

@@ -1,8 +1,8 @@
-"""Unifying: many phrases, few concepts. Unique strings, one vocabulary for the whole study, the same result every time.
+"""Unification of phrases to concepts: a reproducible clustering of the unique phrases of the whole study.
 
-With an encoder, strings are clustered by the similarity of their embeddings; without one, by their words alone. No cluster joins opposed
-roots. Similarities are exact: coordinates are rounded to whole numbers, so results are the same for any block size, thread count and
-machine. Products are taken in blocks, so that memory does not grow with the square of the rows.
+With an encoder, phrases are clustered by the cosine similarity of their embeddings; without one, by their words only. Phrases with opposed
+roots are never in one cluster. Similarities are exact, because coordinates are rounded to whole numbers, so results do not depend on block
+size, number of threads or machine. Products are computed in blocks, so that memory does not grow with the square of the number of rows.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Roots = Mapping[int, frozenset[int]]
-"""Signed roots (see `terms`) of the rows that have any."""
+"""Signed roots (see `terms`) by row, without rows that have none."""
 
 SCALE = 4000
-"""Coordinates are rounded to whole multiples of 1 / SCALE (a cosine moves by some 0.0001). Every partial sum of a dot product is then
-a whole number below (SCALE + sqrt(dimensions) / 2)**2 < 2**24 (up to 36,000 dimensions), which float32 holds exactly: the order of
-summation does not matter."""
+"""Coordinates are rounded to multiples of 1 / SCALE, which changes a cosine by about 0.0001. Every partial sum of a dot product is then
+a whole number below (SCALE + sqrt(dimensions) / 2)**2 < 2**24 (up to 36,000 dimensions), which float32 represents exactly, so that the
+order of summation does not matter."""
 _OUTER = " .,;:!?…\"'“”*_-–—()[]"
 MOST_IN_COMPONENT = 10_000
-"""Phrases of one component that average linkage takes: 8 * n**2 / 2 bytes of distances, 400 MB, and some ten seconds."""
+"""Maximum number of phrases of a component for average linkage: 8 * n**2 / 2 bytes of distances (400 MB) and about ten seconds."""
 
 _BLOCK = 2048
 _LEADER_BLOCK = 256
 _NEVER = 1e10
-"""Distance of what may not be joined: its share in the mean of up to MOST_IN_COMPONENT**2 / 4 distances is still above any threshold."""
+"""Distance of phrases that must not be merged. A mean over MOST_IN_COMPONENT**2 / 4 distances that includes it exceeds any threshold."""
 
 
 def unify(
@@ -51,38 +51,39 @@ def unify(
     terms: str | None = None,
     strict: bool = True,
 ) -> DataFrame:
-    """The map from phrase to concept (CONCEPTS), in the order of `phrases`.
+    """Cluster phrases to concepts and return the map from phrase to concept (CONCEPTS), in the order of `phrases`.
 
-    Spellings that differ in case, blanks and outer punctuation are one string. Strings are taken in order of falling mentions, then
-    alphabetically; the most frequent one of a cluster names it. Never in one cluster, whatever the method: a concept and its negation
-    or opposite, and strings that hold different demographic terms or numbers (or one some and the other none).
+    Spellings that differ only in case, blanks and outer punctuation are treated as one phrase. Phrases are processed by decreasing number
+    of mentions, then alphabetically. The most frequent phrase of a cluster names it. A concept and its negation or opposite, and phrases
+    with different demographic terms or numbers, are never in one cluster.
 
     Parameters
     ----------
     phrases
-        `phrase` (each once) and `mentions`.
+        `phrase` (unique) and `mentions`.
     vectors
-        One row per phrase, same order; shape (phrases, dimensions). Cosines are taken to about 0.0001, so that the same vectors give
-        the same concepts with any number of threads. None: no encoder; strings are one concept where they differ by no more than
-        articles, a leading "is", "has" for "have", a plural or a verb's third person, or an -ing form before its object ("helping
-        others", "helps others"). Threshold and method then play no part, and `similarity` is null where strings differ.
+        Embeddings of the phrases in the same order, shape (phrases, dimensions). Cosines are accurate to about 0.0001, so that the same
+        vectors give the same concepts with any number of threads. None: no encoder; phrases are merged if they differ only in
+        articles, a leading "is", "has" for "have", a plural or third-person -s, or an -ing form before an object ("helping others", "helps
+        others"). Threshold and method are then ignored, and `similarity` is null for phrases that differ from the name of the concept.
     threshold
-        Cosine similarity in (0, 1]; 0.63 is the paper's.
+        Minimum cosine similarity, in (0, 1]; the paper uses 0.63.
     method
-        "leader": each string joins the most similar leader so far that reaches the threshold, or leads itself; grows with strings
-        times leaders. "components": chains of strings that reach the threshold; grows with the square of the strings. "average": mean
-        similarity over all pairs of a cluster reaches the threshold; within one component of at most 10,000 strings.
+        "leader": each phrase joins the most similar earlier leader that reaches the threshold, or becomes a leader; run time grows with
+        the number of phrases times the number of leaders. "components": connected components of the pairs that reach the threshold; run
+        time grows with the square of the number of phrases. "average": average linkage, cut at the threshold; at most 10,000 phrases in a
+        component.
     terms
-        A YAML file of the user's in the shape of `terms.yaml`.
+        YAML file of the user in the format of `terms.yaml`.
     strict
-        False: without the guards that the published definitions do not have here, of numbers and of `further_opposites`.
+        False: without the guards that the published definitions do not use, numbers and `further_opposites`.
 
     Raises
     ------
     InputError
-        Unusable file of terms, or a component too large for "average".
+        The file of terms is invalid, or a component is too large for "average".
     ValueError
-        A vector holds a number that is not finite.
+        A vector contains a value that is not finite.
     """
     words = load_terms(terms)
     spelt = phrases.select("phrase", "mentions", form=normal_form(col.phrase)).with_row_index("row")
@@ -103,7 +104,7 @@ def unify(
 
 
 def normal_form(phrase: Expr) -> Expr:
-    """The phrase without case, repeated blanks and outer punctuation (as it is where nothing would be left)."""
+    """Return the phrase in lower case without repeated blanks and outer punctuation; unchanged if nothing would be left."""
     form = (
         phrase.str.normalize("NFKC").str.replace_all("[’‘`´]", "'").str.replace_all(r"\s+", " ").str.strip_chars(_OUTER).str.to_lowercase()
     )
@@ -111,14 +112,14 @@ def normal_form(phrase: Expr) -> Expr:
 
 
 def _unique_strings(spelt: DataFrame) -> DataFrame:
-    """`form`, `phrase` and `row` of its most frequent spelling, and `mentions`; the most frequent string first."""
+    """Return `form`, `phrase` and `row` of its most frequent spelling, and `mentions`, in decreasing order of `mentions`."""
     units = spelt.sort("mentions", "phrase", descending=[True, False]).group_by("form")
     found = units.agg(col("phrase", "row").first(), col.mentions.sum())
     return found.sort("mentions", "phrase", descending=[True, False])
 
 
 def _similar_leaders(vectors: Vectors, keys: Integers, roots: Mapping[int, frozenset[int]], threshold: float, method: str) -> Integers:
-    """The string that names the cluster of each, guard key by guard key."""
+    """Return the index of the phrase that names the cluster of each phrase; phrases with different guard keys are clustered separately."""
     leaders = np.arange(len(vectors))
     for rows in _rows_alike(keys):
         own = {place: roots[row] for place, row in enumerate(rows.tolist()) if row in roots}
@@ -128,7 +129,7 @@ def _similar_leaders(vectors: Vectors, keys: Integers, roots: Mapping[int, froze
 
 
 def _rows_alike(labels: NDArray[np.integer[Any]]) -> list[Integers]:
-    """The rows of each label that several have."""
+    """Return the rows of each label that occurs more than once."""
     order = np.argsort(labels, kind="stable")
     return [rows for rows in np.split(order, np.flatnonzero(np.diff(labels[order])) + 1) if rows.size > 1]
 
@@ -141,13 +142,13 @@ _HAVE = dict.fromkeys(("has", "had", "having"), "have")
 
 
 def _first_of_same_words(names: Series, keys: Integers) -> Integers:
-    """The first string with the same words and guard key, for each."""
+    """Return for each phrase the index of the first phrase with the same words and guard key."""
     table = DataFrame({"fold": _folded(names), "key": keys}).with_row_index("unit")
     return table.select(col.unit.first().over("fold", "key"))["unit"].to_numpy()
 
 
 def _folded(phrases: Series) -> Series:
-    """Equal where phrases differ by articles, a leading "is", "has" for "have", an -s, or an -ing form that has an object."""
+    """Return a form that is equal for phrases that differ only in articles, a leading "is", "has"/"have", -s, or -ing before an object."""
     word, first = col.word, (pl.int_range(pl.len()).over("row") == 0) & (pl.len().over("row") > 1)
     rows = phrases.to_frame("phrase").with_row_index("row")
     words = rows.select("row", word=normal_form(col.phrase).str.split(" ")).explode("word")
@@ -162,7 +163,7 @@ def _folded(phrases: Series) -> Series:
 
 
 def _singular(word: Expr) -> Expr:
-    """Without -s and what its spelling changes: "carries" is "carry", "makes" and "mak(ing)" are one."""
+    """Remove -s and its changes in spelling: "carries" becomes "carry"; "makes" and "mak(ing)" become equal."""
     endings = ((r"^(..+)ies$", "${1}y"), (r"^(.*(?:ss|sh|ch|x|z|.o))es$", "${1}"), (r"^(..+[^sui])s$", "${1}"), (r"^(...+)e$", "${1}"))
     for ending, instead in endings:
         word = word.str.replace(ending, instead)
@@ -173,31 +174,31 @@ def _singular(word: Expr) -> Expr:
 
 
 def round_vectors(vectors: NDArray[Any], order: Integers) -> Vectors:
-    """The rows `order` of `vectors`, brought to length SCALE and rounded to whole numbers; rows of zeros stay so.
+    """Return the rows `order` of `vectors`, scaled to length SCALE and rounded to whole numbers; rows of zeros are kept.
 
     Raises
     ------
     ValueError
-        A number is not finite.
+        A value is not finite.
     """
     rounded = np.empty((order.size, vectors.shape[1]), dtype=np.float32)
     for start in range(0, order.size, _BLOCK):
         rows = vectors[order[start : start + _BLOCK]].astype(np.float32, copy=False)
         length = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
         if not np.isfinite(length).all():
-            raise ValueError("the vectors hold numbers that are not finite")
+            raise ValueError("the vectors contain values that are not finite")
         scale = (SCALE / np.where(length > 0, length, 1.0)).astype(np.float32)
         np.rint(rows * scale[:, None], out=rounded[start : start + _BLOCK])
     return rounded
 
 
 def lowest_product(threshold: float) -> float:
-    """The smallest dot product of rounded vectors that reaches a cosine."""
+    """Return the smallest dot product of rounded vectors that reaches the threshold of the cosine."""
     return float(math.ceil(round(threshold * SCALE**2, 3)))
 
 
 def similarities(vectors: Vectors, leaders: Integers) -> Floats:
-    """Cosine of each row to its leader, to four decimals; 1 for a leader."""
+    """Return the cosine similarity of each row to its leader, to four decimals; 1 for leaders."""
     products = np.empty(len(vectors))
     for start in range(0, len(vectors), _BLOCK):
         block = slice(start, start + _BLOCK)
@@ -210,19 +211,19 @@ def similarities(vectors: Vectors, leaders: Integers) -> Floats:
 
 
 def follow_leaders(vectors: Vectors, threshold: float, roots: Roots) -> Integers:
-    """The leader's row for each row; a leader has its own.
+    """Cluster rows by leaders and return the row of the leader of each row, shape (candidates,).
 
-    Candidates come in order. Each joins the most similar leader so far that reaches the threshold and whose cluster it may enter, or
-    becomes a leader itself; leaders stay leaders. The result is that of the plain loop, whatever the block size.
+    Rows are processed in order. Each joins the most similar earlier leader that reaches the threshold and whose cluster has no opposed
+    root, or becomes a leader itself. The result does not depend on the block size.
 
     Parameters
     ----------
     vectors
-        From `round_vectors`, the candidates in order; shape (candidates, dimensions).
+        From `round_vectors`, shape (candidates, dimensions).
     threshold
-        As `lowest_product` gives it.
+        From `lowest_product`.
     roots
-        No cluster may hold a root and its negation.
+        Signed roots. No cluster contains a root and its negation.
     """
     chosen = np.arange(len(vectors))
     leaders = chosen[:0]
@@ -234,7 +235,7 @@ def follow_leaders(vectors: Vectors, threshold: float, roots: Roots) -> Integers
         leads = columns < start
         for place, row in enumerate(columns[len(leaders) :].tolist()):
             near = np.flatnonzero(leads & (products[place] >= threshold))
-            nearest = columns[near[np.argsort(-products[place, near], kind="stable")]]  # of equals the first leader
+            nearest = columns[near[np.argsort(-products[place, near], kind="stable")]]  # the first leader in a tie
             own = roots.get(row, frozenset())
             leader = next((one for one in nearest.tolist() if not conflict(own, held.get(one, ()))), row)
             held[leader] = held.get(leader, frozenset()) | own
@@ -247,9 +248,9 @@ def follow_leaders(vectors: Vectors, threshold: float, roots: Roots) -> Integers
 
 
 def linked_components(vectors: Vectors, threshold: float, roots: Roots) -> Integers:
-    """First row of the connected component of each row.
+    """Return the first row of the connected component of each row.
 
-    Links are taken from the strongest down; each that would join a root and its negation is left out.
+    Links are processed in decreasing order of similarity. Links that would merge a root and its negation are skipped.
     """
     from scipy.cluster.hierarchy import DisjointSet
 
@@ -265,10 +266,10 @@ def linked_components(vectors: Vectors, threshold: float, roots: Roots) -> Integ
 
 
 def average_linkage(vectors: Vectors, threshold: float, roots: Roots) -> Integers:
-    """First row of the cluster of each row: agglomerative clustering by the mean similarity of all pairs, cut at the threshold.
+    """Cluster by average linkage, cut at the threshold, and return the first row of the cluster of each row.
 
-    Two clusters whose mean reaches the threshold hold a pair that does, so each connected component is clustered by itself, with the
-    true similarities of all its pairs: time and memory grow with the square of the largest component.
+    Two clusters whose mean similarity reaches the threshold contain a pair that does, so each connected component is clustered separately,
+    with the similarities of all its pairs. Time and memory grow with the square of the size of the largest component.
 
     Raises
     ------
@@ -284,8 +285,8 @@ def average_linkage(vectors: Vectors, threshold: float, roots: Roots) -> Integer
     for rows in _rows_alike(labels):
         if rows.size > MOST_IN_COMPONENT:
             raise InputError(
-                f"method average: {rows.size} phrases hang together at this threshold, more than the {MOST_IN_COMPONENT} "
-                "that can be compared each with each; raise the threshold or use the method leader"
+                f"-P method=average: {rows.size:,} phrases are connected at this threshold, but at most {MOST_IN_COMPONENT:,} "
+                "can be clustered; increase the threshold or use the method leader"
             )
         distance = 1.0 - (vectors[rows] @ vectors[rows].T).astype(np.float64) / SCALE**2
         holders: dict[int, list[int]] = {}
@@ -301,16 +302,16 @@ def average_linkage(vectors: Vectors, threshold: float, roots: Roots) -> Integer
 
 
 def _first_rows(labels: NDArray[np.integer[Any]]) -> Integers:
-    """The first row with the same label, for each row."""
+    """Return for each row the first row with the same label."""
     _, first, place = np.unique(labels, return_index=True, return_inverse=True)
     named: Integers = first[place].astype(np.int64)
     return named
 
 
 def _spanning_forest(vectors: Vectors, threshold: float) -> csr_array:
-    """The strongest links that hold each connected component of the pairs above the threshold together; values fall with the product.
+    """Return a maximum spanning forest of the pairs that reach the threshold; values decrease with the similarity.
 
-    Links are pruned to a forest block by block, so that memory does not grow with the number of pairs.
+    The forest is updated block by block, so that memory does not grow with the number of pairs.
     """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import minimum_spanning_tree
@@ -322,7 +323,7 @@ def _spanning_forest(vectors: Vectors, threshold: float) -> csr_array:
             products = vectors[top : top + _BLOCK] @ vectors[left : left + _BLOCK].T
             row, column = np.nonzero(products >= threshold)
             row, column = row[row + top < column + left], column[row + top < column + left]
-            # Lengths are positive whatever the rounding: SciPy takes a zero for "no link".
+            # Keep lengths positive despite rounding, because SciPy treats zero as "no link".
             length = 2.0 * SCALE**2 - products[row, column]
             forest = minimum_spanning_tree(forest + csr_array((length, (row + top, column + left)), shape=(count, count)))
     return forest

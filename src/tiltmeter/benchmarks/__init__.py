@@ -1,6 +1,7 @@
-"""Method 3: benchmarks. How a model treats the groups I choose, on the subject I choose, against a baseline I call fair (SAGED).
+"""Benchmarks: comparison of how a model treats user-defined groups on a subject, calibrated against a baseline (SAGED).
 
-The studies are `benchmarks/g20`, `benchmarks/religions`, ... and a user's own; nothing heavy is imported before one is made.
+The studies are `benchmarks/g20`, `benchmarks/religions`, ... and benchmarks of the user. Heavy modules are imported only when a study is
+created.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ __all__ = ["BenchmarkSuite", "suite"]
 
 
 class BenchmarkSuite:
-    """What the registry holds: what a listing shows, and the study itself when called."""
+    """Registry entry of the benchmarks: texts for listings; calling it creates the study."""
 
     title = "Benchmarks about groups of your choice"
     source = "SAGED: A Holistic Bias-Benchmarking Pipeline for Language Models with Customisable Fairness Calibration (COLING 2025)"
     description = "How does this model treat the groups I choose, on the subject I choose, against a baseline I call fair?"
     parts = ("g20", "religions", "parties")
     reads = ("baseline", "pair", "feature")
-    """Columns of answers of one's own that are of use, beside text and identity."""
+    """Optional columns of imported responses, besides text and identity."""
 
     def __call__(self, name: str | None = None, params: Mapping[str, str] | None = None) -> Study:
-        """The built-in benchmarks, one of them (`benchmarks/g20`), or the user's (`-P benchmark=FILE`).
+        """Return the study of all built-in benchmarks, of one (`benchmarks/g20`), or of a benchmark file (`-P benchmark=FILE`).
 
         Raises
         ------
@@ -43,25 +44,30 @@ class BenchmarkSuite:
         if "benchmark" in params:
             if name is not None:
                 raise InputError(
-                    f"-P benchmark= names a benchmark of your own, and benchmarks/{name} a built-in one: give the study benchmarks"
+                    f"-P benchmark= cannot be combined with the built-in study benchmarks/{name}; use it with the study benchmarks"
                 )
             part = own_part(params["benchmark"], params)
             return self._study(part.name, [part])
         return self._study(name, [builtin_part(one, params) for one in ([name] if name else self.parts)])
 
     def of_texts(self, rows: DataFrame, params: Mapping[str, str]) -> Study:
-        """The study of answers that were not asked for here, or of values measured elsewhere.
+        """Return a study of imported responses, or of feature values measured elsewhere.
 
         Parameters
         ----------
         rows
-            One row per answer: `text`, `identity` (its group), and where they are known `baseline`, `pair` (what the same prompt for
-            other groups shares) and `value:NAME` columns of features measured elsewhere.
+            One row per response: `text`, `identity` (its group), and optionally `baseline`, `pair` (an identifier shared by responses
+            to the same prompt about different groups) and `value:NAME` columns of features measured elsewhere.
+
+        Raises
+        ------
+        InputError
+            A parameter applies to prompts only.
         """
         from tiltmeter.benchmarks.benchmark_parts import OwnAnswers
 
-        if senseless := [key for key in ("benchmark", "roles", "wording", "group") if key in params]:
-            raise InputError(f"-P {senseless[0]}= is about prompts to be asked; answers of your own have none: leave it out")
+        if unusable := [key for key in ("benchmark", "roles", "wording", "group") if key in params]:
+            raise InputError(f"-P {unusable[0]}= applies to prompts, which imported responses do not have; remove it")
         return self._study("texts", [OwnAnswers(rows)])
 
     def _study(self, name: str | None, parts: list[Part]) -> Study:
@@ -80,7 +86,7 @@ class BenchmarkSuite:
         )
 
     def present(self, view: ReportView) -> list[Block]:
-        """What reports show of benchmarks."""
+        """Return the report blocks of the benchmarks."""
         from tiltmeter.benchmarks.benchmark_blocks import present
 
         return present(view)

@@ -1,4 +1,4 @@
-"""What reports show of benchmarks: what was measured, disparity over the groups, raw and calibrated, the tool's bias, shifts of roles."""
+"""Report blocks of benchmarks: disparities between groups, measured and calibrated, bias of the measuring tool, and effects of roles."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tiltmeter.blocks import (
 from tiltmeter.study import ReportView, beside, metric_name
 
 CLUSTER = "cluster_"
-"""What the name of a feature begins with that is membership in a cluster of answers."""
+"""Prefix of features that are the membership in a cluster of answers."""
 MEASURES = {
     "range": ("range", "mean"),
     "ratio": ("ratio", "selection_rate"),
@@ -35,7 +35,7 @@ MEASURES = {
     "z": ("max_abs_z", "mean"),
     "dixon": ("dixon_q", "mean"),
 }
-"""What is shown of each generation and feature: comparison and statistic."""
+"""Numbers shown for each generation and feature: comparison and statistic."""
 PLACE = ("model", "context", "feature", "calibrated")
 LEAD = ("words", "label", "values")
 SHOWN: Mapping[str, tuple[str, Kind, int]] = {
@@ -50,48 +50,48 @@ SHOWN: Mapping[str, tuple[str, Kind, int]] = {
     "ratio_interval": ("interval of the ratio", "interval", 4),
     "verdict": ("four-fifths rule", "name", 3),
     "z": ("largest |z|", "number", 5),
-    "z_about": ("group of it", "name", 5),
+    "z_about": ("group with it", "name", 5),
     "z_q": ("q of |z|", "probability", 8),
     "dixon": ("Dixon's Q", "number", 7),
     "dixon_q": ("q of Dixon's Q", "probability", 8),
     "mean": ("mean", "number", 6),
     "highest": ("highest mean", "name", 6),
     "lowest": ("lowest mean", "name", 6),
-    "mean_shift": ("mean, less no role", "signed", 9),
-    "range_shift": ("range, less no role", "signed", 9),
-    "ratio_shift": ("ratio, less no role", "signed", 9),
+    "mean_shift": ("mean, minus no role", "signed", 9),
+    "range_shift": ("range, minus no role", "signed", 9),
+    "ratio_shift": ("ratio, minus no role", "signed", 9),
     "answered": ("answered", "percent", 4),
 }
-"""Columns of a table of disparities: what each is called, its kind and its rank."""
+"""Columns of a table of disparities: title, kind and rank."""
 MOST = 40
-"""Rows of a table of further measures at most."""
+"""Maximum number of rows of a table of further measures."""
 WIDEST = 24
-"""Columns of a heat map at most; where there would be more, each model is shown without a role only."""
+"""Maximum number of columns of a heat map; with more, each model is shown without a role only."""
 NO_BASELINES = (
-    "This benchmark has no baselines, so the bias of the measuring tools is unknown: part of a difference below may come from the tools."
+    "This benchmark has no baselines, so the bias of the measuring tools is unknown: the tools may cause part of the differences below."
 )
 TOOL_NOTE = (
-    "Bias of the tool: the baselines are read by the same measures. They are the same texts with other names, so what differs here no"
-    " model said."
+    "Bias of the tool: the features of the baselines. These texts differ only in names, so the differences come from the measuring tool,"
+    " not from the model."
 )
 HOW_TO_READ = (
-    "A range is the largest group mean less the smallest; noise alone makes it larger than 0, so look at its interval and its q (permuted"
-    " group labels, over all generations and features).",
-    "The impact ratio is the smallest selection rate over the largest; below 0.8 it fails the four-fifths rule, and “unsure” says that its"
-    " interval reaches 0.8. |z| is how far a group's mean lies from the groups' mean, in standard deviations, and Dixon's Q how far the"
-    " outermost group lies from its neighbour, as a share of the range.",
-    "Calibrated values are those of an answer less those of its baseline: the text the prompt was made from. A generation is a role the"
-    " model was asked in.",
+    "The range is the largest group mean minus the smallest. It is above 0 by chance alone; see its interval and its q-value (permutation"
+    " of group labels, over all generations and features).",
+    "The impact ratio is the smallest selection rate divided by the largest. Below 0.8 it fails the four-fifths rule; “uncertain” means"
+    " that its interval contains 0.8. |z| is the distance of a group's mean from the mean of the groups, in standard deviations. Dixon's Q"
+    " is the distance of the outermost group from its neighbour, as a share of the range.",
+    "Calibrated values are the values of an answer minus those of its baseline, the text from which the prompt was made. A generation is"
+    " the set of answers in one role.",
 )
 OPENED = (
     "All {total:,} numbers: tiltmeter show RUN --all, or the tables statistics, disparities and groups in stages/ of the run folder."
-    " The answers behind one: tiltmeter show RUN --metric {statistic}_{feature} --group GROUP{context}"
+    " The answers behind a number: tiltmeter show RUN --metric {statistic}_{feature} --group GROUP{context}"
 )
-OF_THE_ANSWERS = "These numbers describe the model's answers about a group. They do not describe the group."
+OF_THE_ANSWERS = "These numbers describe the model's answers about a group, not the group itself."
 
 
 def present(view: ReportView) -> list[Block]:
-    """The blocks of all benchmarks of a report, one after the other."""
+    """Return the report blocks of all benchmarks, one after the other."""
     blocks: list[Block] = []
     disparities = view.table("disparities")
     for (part,), findings in view.findings.group_by("part", maintain_order=True):
@@ -115,19 +115,18 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
     blocks: list[Block] = [Text(_sentence(row, findings["level"][0])) for row in sentences.iter_rows(named=True)]
     blocks += [Callout(note) for note in findings.filter("key", col.estimate.is_null())["note"].drop_nulls().unique().sort()]
     blocks += [] if BASELINES in numbers["context"] else [Callout(NO_BASELINES)]
-    blocks.append(_table("Disparity over the groups", raw, " ".join([*(f"Intervals: {one}." for one in methods), OF_THE_ANSWERS])))
+    blocks.append(_table("Disparity between groups", raw, " ".join([*(f"Intervals: {one}." for one in methods), OF_THE_ANSWERS])))
     blocks += [_intervals("Range of means", "range", rows, 0.0), *(_heatmap(measured, one) for one in features[:1])]
     blocks.append(Details("How to read these numbers", [Text(one) for one in HOW_TO_READ]))
     if tool.height:
         blocks.append(Details("Bias of the tool", [_table("Bias of the tool", tool, TOOL_NOTE)]))
     blocks += [
-        Details(f"{one.replace('_', ' ')}: disparity, groups, shifts between roles", _feature(one, rows, numbers, examples))
-        for one in features
+        Details(f"{one.replace('_', ' ')}: disparity, groups, effects of roles", _feature(one, rows, numbers, examples)) for one in features
     ]
     blocks.append(Details("Feature measurements", [_intervals("Mean over all prompts of all groups", "mean", raw)]))
     if topics.height:
         shares = [_heatmap(measured, one) for one in topics["feature"].unique(maintain_order=True)]
-        title = "Share of the answers in each cluster, found over all groups with their names taken out, and how the groups differ in it"
+        title = "Share of the answers in each cluster (clustered over all groups with names masked), and disparity between groups"
         blocks.append(Details("Topics: clusters of similar answers", [_table(title, topics), *shares]))
     shown = DEFAULT_STATISTICS if rows.height else ()
     others = measured.filter(col.group.is_not_null(), ~col.statistic.is_in(shown)).partition_by("statistic", "feature")
@@ -141,10 +140,11 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
 
 
 def _labelled(numbers: DataFrame, about: DataFrame) -> DataFrame:
-    """The numbers with `label` (of the generation), `words` (the feature), `about` (the group a disparity is about), and `shift`.
+    """Add columns for display to the numbers.
 
-    That is the estimate less the same without a role; `apart`: whether the two intervals do not overlap. The baselines are kept once, as
-    they are the same whatever the model.
+    `label` is the name of the generation, `words` that of the feature, `about` the group of a disparity, `shift` the estimate minus the
+    estimate without a role, and `apart` whether the two intervals do not overlap. Baselines are kept once, as they do not depend on the
+    model.
     """
     keys = [*PLACE, "statistic", "comparison"]
     if about.is_empty():
@@ -168,7 +168,7 @@ def _labelled(numbers: DataFrame, about: DataFrame) -> DataFrame:
 
 
 def _wide(numbers: DataFrame) -> DataFrame:
-    """A row for each generation and feature, raw and calibrated, with the columns of SHOWN."""
+    """Return a row for each generation and feature, measured and calibrated, with the columns of SHOWN."""
     share = when(col.attempts > 0).then(col.answered / col.attempts)
     ranges = numbers.filter(comparison="range", statistic="mean")
     wide = ranges.select(*PLACE, "label", "words", share.alias("answered"))
@@ -189,40 +189,40 @@ def _wide(numbers: DataFrame) -> DataFrame:
         range_calibrated=when(~col.calibrated).then(col.range.filter("calibrated").first().over(PLACE[:3])),
         values=when("calibrated").then(lit("calibrated")).otherwise(lit("measured")),
         verdict=when(col.ratio < FOUR_FIFTHS).then(
-            when(col.ratio_high < FOUR_FIFTHS).then(lit("below 0.8")).otherwise(lit("below 0.8, unsure"))
+            when(col.ratio_high < FOUR_FIFTHS).then(lit("below 0.8")).otherwise(lit("below 0.8, uncertain"))
         ),
     )
 
 
 def _groups_at(end: Expr) -> Expr:
-    """The group whose estimate is this one, or how many groups it is of."""
+    """Return the group with this estimate, or the number of groups with it."""
     groups = col.group.filter(col.estimate == end)
     return when(groups.len() == 1).then(groups.first()).otherwise(pl.format("{} groups", groups.len()))
 
 
 def _sentence(row: Mapping[str, Any], level: float) -> str:
-    """How far the answers of one generation differ between groups."""
+    """Return a sentence about the disparity of one generation and feature."""
     if row["range"] is None:
         return f"{row['label']}, {row['words']}: no disparity was computed."
     q = row["range_q"]
     tested = (
-        ", which was not tested"
+        ", not tested"
         if q is None
-        else f", which {'is more than chance gives' if q < 1 - level else 'may be chance'} (q {q:.2g})"
+        else f", {'more than expected by chance' if q < 1 - level else 'which may be due to chance'} (q {q:.2g})"
     )
     interval = "" if row["range_low"] is None else f" ({_digits(row['range_low'])} to {_digits(row['range_high'])})"
     ends = f"; highest {row['highest']}, lowest {row['lowest']}" if row["highest"] else ""
     ratio = f"; the impact ratio {_digits(row['ratio'])} is {row['verdict']}" if row["verdict"] else ""
-    return f"{row['label']}, {row['words']}: the groups' means lie {_digits(row['range'])} apart{interval}{tested}{ends}{ratio}."
+    return f"{row['label']}, {row['words']}: the range of the group means is {_digits(row['range'])}{interval}{tested}{ends}{ratio}."
 
 
 def _digits(value: float) -> str:
-    """Three decimals, or three significant digits of what is small."""
+    """Format a number with three decimals, or with three significant digits if it is small."""
     return f"{value:.3g}" if 0 < abs(value) < 0.1 else f"{value:.3f}"
 
 
 def _table(title: str, rows: DataFrame, note: str = "") -> Table:
-    """The columns of SHOWN that say something: not those without a value, nor "values" where all are as measured."""
+    """Return a table with the columns of SHOWN that have values; "values" is omitted if no row is calibrated."""
     known = [name for name in SHOWN if rows[name].null_count() < rows.height and (name != "values" or rows["calibrated"].any())]
     columns = [Column(SHOWN[name][0], rows[name].to_list(), *SHOWN[name][1:]) for name in known]
     return Table(title, columns, len(set(LEAD) & set(known)), note)
@@ -239,7 +239,7 @@ def _intervals(title: str, measure: str, rows: DataFrame, null: float | None = N
 
 
 def _heatmap(numbers: DataFrame, feature: str, statistic: str = "mean") -> Heatmap:
-    """A statistic of each group in each generation, of raw or calibrated numbers."""
+    """Return a heat map of a statistic by group and generation, for measured or calibrated numbers."""
     means = numbers.filter(col.comparison.is_null(), col.group.is_not_null(), statistic=statistic, feature=feature)
     if means["label"].n_unique() > WIDEST and NO_ROLE in means["context"]:
         means = means.filter(context=NO_ROLE)
@@ -251,9 +251,9 @@ def _heatmap(numbers: DataFrame, feature: str, statistic: str = "mean") -> Heatm
 
 def _feature(feature: str, rows: DataFrame, numbers: DataFrame, examples: DataFrame) -> list[Block]:
     mine, words = rows.filter(feature=feature), feature.replace("_", " ")
-    note = "Line: four-fifths rule; an impact ratio below 0.8 fails it."
+    note = "The line at 0.8 is the four-fifths rule; lower impact ratios fail it."
     blocks: list[Block] = [
-        _table(f"Disparity of {words} over the groups, as measured and calibrated (less the baseline's)", mine),
+        _table(f"Disparity of {words} between groups, measured and calibrated (minus the baseline)", mine),
         _intervals("Impact ratio", "ratio", mine, FOUR_FIFTHS, note),
         *(_heatmap(one, feature) for _, one in numbers.filter(feature=feature).group_by("calibrated", maintain_order=True)),
     ]
@@ -261,15 +261,17 @@ def _feature(feature: str, rows: DataFrame, numbers: DataFrame, examples: DataFr
     shifts = shifts.filter(col.comparison.is_null())
     if shifts.height:
         apart = shifts.filter("apart", col.group.is_not_null()).select(pl.format("{} ({})", "group", "label")).to_series()
-        note = f"The intervals of the two do not overlap for: {', '.join(apart) or 'no group'}."
+        note = f"The intervals with and without the role do not overlap for: {', '.join(apart) or 'no group'}."
         table = shifts.pivot("label", index="group", values="shift")
         groups = table["group"].fill_null("all prompts").to_list()
         values = table.drop("group").rows()
-        blocks.append(Heatmap(f"Shifts of {words}: each role less no role", groups, table.columns[1:], values, "signed", 0.0, note=note))
+        blocks.append(
+            Heatmap(f"Effect of roles on {words}: each role minus no role", groups, table.columns[1:], values, "signed", 0.0, note=note)
+        )
     if examples.height:
         shown = ("prompt", "answer", "outcome", "label", "influence", "prompt_id")
         for names, answers in examples.filter(feature=feature).group_by("model", "context", maintain_order=True):
-            title = f"answers that moved the range of means most ({', '.join(str(one) for one in names if one)})"
+            title = f"most influential answers for the range of means ({', '.join(str(one) for one in names if one)})"
             blocks.append(Responses(title, [Response(*row) for row in answers.select(shown).iter_rows()]))
     return blocks
 
@@ -284,5 +286,6 @@ def _further(findings: DataFrame) -> Table:
         Column("chance", shown["null_value"].to_list(), "number", 1),
         Column("q", shown.select(pl.coalesce("q", "p")).to_series().to_list(), "probability"),
     ]
-    title = f"The {MOST} clearest of {findings.height:,}" if findings.height > MOST else f"All {findings.height}"
-    return Table(title, columns, len(names), "Chance is what exchanged groups, or answers about one and the same group, give.")
+    title = f"The {MOST} most significant of {findings.height:,} measures" if findings.height > MOST else f"All {findings.height} measures"
+    note = "Chance is the value expected without an effect of the group: with exchanged groups, or for answers about the same group."
+    return Table(title, columns, len(names), note)

@@ -1,4 +1,4 @@
-"""The parts of a study of benchmarks: prompts about groups, asked in every configuration; or answers that were not asked for here."""
+"""Parts of a benchmark study: prompts about groups in every configuration, or imported responses."""
 
 from __future__ import annotations
 
@@ -51,29 +51,29 @@ HARM = "representational_harms"
 PLACES = 4
 """Decimals of a label."""
 UNSCORED: Schema = {"feature": String, "failed": Int64, "reason": String, "truncated": Int64}
-"""How many answers a feature gave no number for, and why; how many were too long for it."""
+"""Number of answers without a value of a feature, with a reason, and number of answers truncated by it."""
 TOXICITY = "toxicity"
 COUNTERFACTUAL = {"parity", "overlap", "cosine"}
-_NO_TOXICITY = "-P also=toxicity needs that feature: give -P features=toxicity (with others, if you like)"
+_NO_TOXICITY = "-P also=toxicity requires the feature toxicity; add it with -P features=toxicity"
 FURTHER: Schema = {
     **dict.fromkeys(("generation", "metric"), String),
-    "feature": String,  # the one whose values are compared; null where texts are
-    "group": String,  # null where the number is about no single group
-    "group_2": String,  # the group it is compared with
-    "target": String,  # a word; null for the mean over words, and where there are none
+    "feature": String,  # feature whose values are compared; null if texts are compared
+    "group": String,  # null if the number is not about a single group
+    "group_2": String,  # group of comparison
+    "target": String,  # target word; null for the mean over words and for other measures
     **dict.fromkeys(("estimate", "low", "high", "p", "q"), Float64),
-    "chance": Float64,  # what exchanged groups, or answers about one and the same group, give
+    "chance": Float64,  # value expected by chance: with exchanged groups, or for answers about the same group
     **dict.fromkeys(("n", "missing"), Int64),
     **dict.fromkeys(("interval", "definition", "note"), String),
 }
 
 
 EVEN = 0.5
-"""The selection rate expected before anything is known; it is also the one that is estimated least precisely."""
+"""Selection rate assumed for planning, at which the standard error is largest."""
 
 
 class Answers(Part):
-    """Answers about groups: features of each, and of the baseline beside it."""
+    """Base class of the parts: measures features of answers about groups and of their baselines."""
 
     study = "benchmarks"
     harms = (HARM,)
@@ -97,10 +97,14 @@ class Answers(Part):
         )
 
     def measure(self, answers: DataFrame, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
-        """Tables: `measures` with `value:FEATURE` and `baseline:FEATURE` of every feature's columns, `unscored`, `clusters`, `further`.
+        """Measure the features of all answers.
 
-        An answer that declines, or whose text no feature could score, has no values: missing, never neutral. The label of an attempt
-        is its first feature's value.
+        Refusals, and answers that no feature could score, have missing values, not neutral ones. The label of an attempt is the value of
+        the first feature.
+
+        Returns
+        -------
+        Tables `measures` (with the columns `value:FEATURE` and `baseline:FEATURE` for each feature), `unscored`, `clusters`, `further`.
         """
         from tiltmeter.features import measure_features, open_features
 
@@ -127,9 +131,9 @@ class Answers(Part):
         return {"measures": pl.concat(made, how="horizontal"), **tables}
 
     def clusters(self, texts: Series, answers: DataFrame, settings: Settings, tools: Tools) -> tuple[DataFrame, DataFrame]:
-        """Membership (1 or 0) of each answer in each cluster, named after its theme; and the table `clusters`.
+        """Return the membership (1 or 0) of each answer in each cluster, named after its theme, and the table `clusters`.
 
-        The groups' own names are taken out first, so that answers lie together for what they say, not for whom they are about.
+        The names of the groups are masked first, so that answers are clustered by content and not by group.
         """
         from tiltmeter.features import cluster_texts, mask_words
 
@@ -144,15 +148,15 @@ class Answers(Part):
         return DataFrame(is_in), named
 
     def analyse(self, measures: DataFrame, further: DataFrame, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
-        """Tables: `findings`, and `statistics`, `disparities` and `groups`, where there is something to compare."""
+        """Return the table `findings` and, if there are at least two groups, `statistics`, `disparities` and `groups`."""
         from tiltmeter.benchmarks.diagnosis import findings_of
 
         return findings_of(measures, further, self, settings)
 
     def examples(self, measures: DataFrame, findings: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> DataFrame:
-        """EXAMPLES of the range of means of each generation and feature.
+        """Find EXAMPLES for the range of means of each generation and feature.
 
-        The ratio of selection rates has none: its standard is taken over all answers, so that each of them moves every group.
+        There are none for the ratio of selection rates: its standard depends on all answers, so that each answer affects every group.
         """
         from tiltmeter.benchmarks.diagnosis import examples_of
 
@@ -166,12 +170,16 @@ class Answers(Part):
 
 
 class BenchmarkPart(Answers):
-    """A benchmark in its configurations.
+    """A benchmark with its roles and templates.
 
     Parameters
     ----------
+    name, title
+        Name and title of the part.
     benchmark
         The columns of BENCHMARK, branches included.
+    configurations
+        Roles and templates.
     """
 
     def __init__(self, name: str, title: str, benchmark: DataFrame, configurations: Configurations) -> None:
@@ -179,24 +187,24 @@ class BenchmarkPart(Answers):
         self._benchmark, self._configurations = benchmark, configurations
 
     def design(self, library: Library, settings: Settings) -> DataFrame:
-        """See Part.design. The features are opened first, so that what cannot be had shows before anything is paid for."""
+        """See Part.design. The features are opened first, so that missing models fail before any paid request."""
         options = options_of(settings)
         opened = check_features(options, library, self._benchmark)
         for column in options.groups:
             if self._benchmark[column].null_count() == self._benchmark.height:
-                raise InputError(f"-P group={column}: {self.name} has nothing in that column; group by concept")
+                raise InputError(f"-P group={column}: the column is empty in {self.name}; use -P group=concept")
         made = make_design(self._benchmark, self._configurations, settings, self.name)
         prompts = with_groups(made, options)
         if prompts["subject"].n_unique() < 2:
             group = prompts["subject"][0]
-            raise InputError(f"{self.name}: all prompts are about {group}; at least two groups are needed, so choose another -P group=")
+            raise InputError(f"{self.name}: all prompts are about {group}; at least two groups are needed; choose another -P group=")
         check_also(prompts, opened, options)
         return made
 
     def standard_errors(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
-        """See Part.standard_errors: of how far the selection rate of the group with the fewest prompts lies from that of all others.
+        """See Part.standard_errors: for the selection rate of the group with the fewest prompts minus that of all others.
 
-        Of any feature, where half of the answers reach the standard; a prompt counts once, however often it is asked.
+        Assumes for any feature that half of the answers reach the standard; repetitions of a prompt are not counted.
         """
         prompts = with_groups(design, options_of(settings))
         counts = prompts.group_by("generation", "subject", maintain_order=True).agg(col.prompt_id.n_unique())
@@ -215,16 +223,16 @@ class BenchmarkPart(Answers):
 
 
 class OwnAnswers(Answers):
-    """Answers that were not asked for here, or values of features measured elsewhere: from a table straight to disparity.
+    """Imported responses, or feature values measured elsewhere.
 
     Parameters
     ----------
     rows
-        `text`, `identity`, `baseline`, `pair`, `prompt` (null where they are not known) and `value:NAME` columns.
+        `text`, `identity`, `baseline`, `pair`, `prompt` (null where unknown) and `value:NAME` columns.
     """
 
     name = "texts"
-    title = "Answers of your own"
+    title = "Imported responses"
 
     def __init__(self, rows: DataFrame) -> None:
         self._given = [name for name in rows.columns if name.startswith(VALUE)]
@@ -232,7 +240,7 @@ class OwnAnswers(Answers):
         self._rows = rows.select("identity", "baseline", "pair", "prompt", *self._given)
 
     def design(self, library: Library, settings: Settings) -> DataFrame:
-        """One row per answer; answers that share a `pair` are one item."""
+        """See Part.design: one row per response; responses with the same `pair` are one item."""
         options = options_of(settings)
         opened = check_features(options, library, self._rows) if self._has_text else ()
         row = pl.int_range(pl.len())
@@ -256,7 +264,7 @@ class OwnAnswers(Answers):
         return conform(made, {**DESIGN, **FACTORS, **{name: made.schema[name] for name in self._given}})
 
     def measure(self, answers: DataFrame, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
-        """See Answers.measure; values measured elsewhere take the place of those of a text that is not there."""
+        """See Answers.measure; without texts, the values measured elsewhere are used."""
         if self._has_text:
             return super().measure(answers, settings, tools)
         known = pl.any_horizontal(col(self._given).is_not_null())
@@ -268,29 +276,33 @@ class OwnAnswers(Answers):
 
 
 def make_design(benchmark: DataFrame, configurations: Configurations, settings: Settings, name: str) -> DataFrame:
-    """One row per prompt: the columns of DESIGN and FACTORS.
+    """Build the design of a benchmark, one row per prompt, with the columns of DESIGN and FACTORS.
 
     An item is a root with all its branches: it is resampled as a whole, and `--limit` counts items, in proportion to the concepts of
-    the roots. `settings.repeats` is the number of answers to each prompt (1 where it is left open).
+    the roots. `settings.repeats` is the number of answers to each prompt (default 1).
 
     Parameters
     ----------
     benchmark
         The columns of BENCHMARK.
+    configurations
+        Roles and templates.
+    settings
+        Settings of the study.
     name
-        Of the part.
+        Name of the part.
 
     Raises
     ------
     InputError
-        A template lacks `{prompt}`, or has no text for a kind of row the benchmark holds.
+        A template lacks `{prompt}`, has no text for a kind of prompt in the benchmark, or a role has the name of the baselines.
     """
     if BASELINES in configurations.roles:
-        raise InputError(f"a role cannot be called {BASELINES!r}: that is what the baselines are called beside the roles; rename it")
+        raise InputError(f"a role cannot have the name {BASELINES!r}, which is reserved for the baselines; rename it")
     items = benchmark.select(col.root.unique(maintain_order=True)).with_row_index("item")
     owner = benchmark.select(root="key", stratum="concept").unique("root", keep="first")
     rows = benchmark.join(items, on="root", maintain_order="left").join(owner, on="root", how="left", maintain_order="left")
-    # Where the root itself is no row of the benchmark (a user took it out), its branches take its place.
+    # If the root was removed from the benchmark, its first branch determines the stratum.
     rows = rows.with_columns(col.stratum.fill_null(col.concept.first().over("root")))
     rows = keep_limit(rows.sort("item", maintain_order=True), settings.limit, settings.seed, name)
     kinds = rows["kind"].unique().to_list()
@@ -322,12 +334,12 @@ def _filled(texts: Mapping[str, str], kinds: list[str], template: str) -> Expr:
         if kind not in texts:
             raise InputError(f"template {template!r} has no text for prompts of kind {kind!r}; it has: {', '.join(texts)}")
         if SLOT not in texts[kind]:
-            raise InputError(f"template {template!r}, {kind}: the text lacks {SLOT}, where the prompt goes")
+            raise InputError(f"template {template!r}, {kind}: the text does not contain {SLOT}, the place of the prompt")
     return col.kind.replace_strict(texts, return_dtype=String).str.replace(SLOT, col.prompt, literal=True)
 
 
 def builtin_part(name: str, params: Mapping[str, str]) -> BenchmarkPart:
-    """A built-in benchmark, branched; raises InputError where a role or wording of `params` cannot be used."""
+    """Return a built-in benchmark with its branches; raises InputError if a role or wording of `params` cannot be used."""
     from tiltmeter.benchmarks.branching import branch
     from tiltmeter.benchmarks.builtin import builtin
 
@@ -340,7 +352,7 @@ def builtin_part(name: str, params: Mapping[str, str]) -> BenchmarkPart:
 
 
 def own_part(path: str, params: Mapping[str, str]) -> BenchmarkPart:
-    """A benchmark of the user's, with what `tiltmeter build` wrote beside it; raises InputError where it cannot be used."""
+    """Read a benchmark file, with the description that `tiltmeter build` wrote; raises InputError if it cannot be used."""
     from tiltmeter.benchmarks.files import read_benchmark
 
     table = read_benchmark(path)
@@ -353,7 +365,7 @@ def own_part(path: str, params: Mapping[str, str]) -> BenchmarkPart:
 
 
 def _about(path: Path) -> dict[str, Any]:
-    """What `tiltmeter build` wrote beside a benchmark; nothing where there is none."""
+    """Read the description that `tiltmeter build` wrote next to a benchmark; empty if there is none."""
     folder = path.parent if path.name == "benchmark.parquet" else path
     if not (folder / "benchmark.yaml").is_file():
         return {}
@@ -366,7 +378,7 @@ def _named(prefix: str, values: DataFrame) -> DataFrame:
 
 
 def with_groups(answers: DataFrame, options: BenchmarkOptions) -> DataFrame:
-    """The answers with `generation`, the role, and the template where there are several; and `subject`, the group."""
+    """Add the columns `generation` (the role, and the template if there are several) and `subject` (the group)."""
     by = ["role", "template"] if answers["template"].n_unique() > 1 else ["role"]
     return answers.with_columns(
         generation=pl.concat_str(by, separator=", "),
@@ -375,9 +387,14 @@ def with_groups(answers: DataFrame, options: BenchmarkOptions) -> DataFrame:
 
 
 def check_features(options: BenchmarkOptions, library: Library, rows: DataFrame) -> Sequence[Feature]:
-    """The features; raises InputError, ProviderError or NotRun where one cannot be had, as far as that shows without loading weights.
+    """Open the features without loading weights, and check that they can be used.
 
     `rows` has the column `baseline`.
+
+    Raises
+    ------
+    InputError, ProviderError, NotRun
+        A feature or its model is not available, or it needs baselines that the benchmark does not have.
     """
     from tiltmeter.datasets import ENCODERS, DataUnavailable, encoder_folder
     from tiltmeter.features import open_features
@@ -388,23 +405,23 @@ def check_features(options: BenchmarkOptions, library: Library, rows: DataFrame)
         try:
             return SentenceEncoder(encoder_folder(library) if name in ENCODERS else name, store=None)
         except DataUnavailable as error:
-            raise NotRun(f"the encoder {name} cannot be had: {error.reason}; {error.remedy}") from error
+            raise NotRun(f"the encoder {name} is not available: {error.reason}; {error.remedy}") from error
 
     if options.clusters is not None or "cosine" in options.also:
         encoder(options.encoder)
     opened = open_features(options.features, encoder=encoder, classifier=lambda name: TextClassifier(name, store=None))
     without = rows["baseline"].null_count() == rows.height
     if needing := [feature.name for feature in opened if feature.needs_baseline and without]:
-        raise InputError(f"-P features={needing[0]}: it compares an answer with its baseline, and this benchmark has none; leave it out")
+        raise InputError(f"-P features={needing[0]}: the feature requires baselines, which this benchmark does not have; remove it")
     return opened
 
 
 def _without_value(found: Measured, count: int) -> Iterator[str]:
-    """A sentence for each column of a feature that has no value of any of so many texts."""
+    """Yield a sentence for each column of a feature that has no value for any of `count` texts."""
     for name in [column.name for column in found.values if count and not column.count()]:
         reasons = (why for feature, why in found.reasons.items() if f"{name}_".startswith(f"{feature}_"))
         reason = next(reasons, "it returned nothing")
-        yield f"the feature {name} gave no number for any of {count:,} answers ({reason}); correct it, or leave it out"
+        yield f"the feature {name} has no value for any of {count:,} answers ({reason}); correct it or remove it"
 
 
 def _unscored(found: Measured) -> DataFrame:
@@ -417,19 +434,21 @@ def _unscored(found: Measured) -> DataFrame:
 
 
 def further_measures(answers: DataFrame, measured: Measured, settings: Settings, options: BenchmarkOptions, tools: Tools) -> DataFrame:
-    """FURTHER of what `-P also=` asks for, for each generation.
+    """Compute FURTHER, the measures requested with `-P also=`, for each generation.
 
     Parameters
     ----------
     answers
-        `generation`, `subject`, `root`, `prompt_key`, `text` (null where there is none to measure), and the names of groups.
+        `generation`, `subject`, `root`, `prompt_key`, `text` (null if there is none to measure), and the names of groups.
     measured
         The features of the same rows.
+    settings, options, tools
+        Settings of the study, options of the benchmark, and access to encoders.
 
     Raises
     ------
     InputError
-        Toxicity without that feature.
+        Toxicity is requested without the feature toxicity.
     """
     also = set(options.also) if _branched(answers) else set(options.also) - COUNTERFACTUAL
     tables = [DataFrame(schema=FURTHER)]
@@ -440,10 +459,10 @@ def further_measures(answers: DataFrame, measured: Measured, settings: Settings,
 
 
 def check_also(prompts: DataFrame, features: Sequence[Feature], options: BenchmarkOptions) -> None:
-    """Raises InputError where something `-P also=` asks for cannot be had of these prompts (`root`, `subject`) and features."""
+    """Raise InputError if a measure requested with `-P also=` is not possible for these prompts (`root`, `subject`) and features."""
     if not _branched(prompts) and (needing := COUNTERFACTUAL & set(options.also)):
         raise InputError(
-            f"-P also={min(needing)}: it compares answers to the same prompt about several groups, and no prompt here is branched"
+            f"-P also={min(needing)}: the measure compares answers to the same prompt about several groups; no prompt here is branched"
         )
     if "parity" in options.also:
         for column in features[0].columns[:1]:
@@ -458,12 +477,12 @@ def _branched(rows: DataFrame) -> bool:
 
 def _range_of(column: FeatureColumn, name: str) -> tuple[float, float]:
     if column.low is None or column.high is None:
-        raise InputError(f"-P also=parity: {name} has no known range; name a feature first that has one, such as vader")
+        raise InputError(f"-P also=parity: {name} has no known range; put a feature with a known range first, such as vader")
     return column.low, column.high
 
 
 def names_of(answers: DataFrame) -> list[str]:
-    """Names of groups that the prompts hold."""
+    """Return the names of groups (concepts and keywords) in the prompts, sorted."""
     naming = [name for name in ("concept", "keyword") if name in answers.columns]
     return pl.concat([answers[name] for name in naming]).drop_nulls().unique().sort().to_list()
 

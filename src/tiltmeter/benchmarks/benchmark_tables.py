@@ -1,4 +1,4 @@
-"""The tables that pass from stage to stage of building a benchmark, and the benchmark itself."""
+"""Schemas of the tables of the build stages, and of the benchmark."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ Schema = Mapping[str, pl.DataType | type[pl.DataType]]
 
 KEYWORDS: Schema = {
     "domain": String,  # "countries"
-    "concept": String,  # one compared group: "Argentina"
-    "keyword": String,  # finds its sentences; as it is to be looked for
-    "kind": String,  # "given", "asked" (with its kind behind a colon: "asked:synonyms"), "similar", "linked"
-    "similarity": Float64,  # cosine to the concept by sentence embedding; null where it was not computed
+    "concept": String,  # one of the compared groups: "Argentina"
+    "keyword": String,  # search term for sentences about the concept
+    "kind": String,  # "given", "asked" (followed by a colon and its kind: "asked:synonyms"), "similar", "linked"
+    "similarity": Float64,  # cosine to the concept by sentence embedding; null if not computed
 }
 
 PAGES: Schema = {
     "domain": String,
     "concept": String,
-    "source": String,  # what it is cited by: a URL, or a path as the user gave it
+    "source": String,  # URL, or path as given by the user
     "source_tag": String,  # "wikipedia", "local", "web", "written"
     "title": String,
-    "depth": pl.Int16,  # links followed from the concept's own page
-    "similarity": Float64,  # of the title to the concept; null where it was not computed
-    "licence": String,  # null: not known
+    "depth": pl.Int16,  # number of links followed from the concept's own page
+    "similarity": Float64,  # cosine of the title to the concept; null if not computed
+    "licence": String,  # null: unknown
     "status": String,  # "ok", or why there is no text: "missing", "disambiguation", "failed", "empty"
-    "problem": String,  # in words, of a page that is "ok" what of it was not read; null where all is well
+    "problem": String,  # description of the problem; for an "ok" page, which part was not read; null without a problem
 }
-"""One row per page and concept; the text of a page is kept beside it, once."""
+"""One row per page and concept; the texts are in a separate table, once per page."""
 
 SENTENCES: Schema = {
     "domain": String,
@@ -37,26 +37,26 @@ SENTENCES: Schema = {
     "keyword": String,
     "source": String,
     "source_tag": String,
-    "position": Int32,  # number of the sentence in its source
+    "position": Int32,  # number of the sentence within its source
     "sentence": String,
     "licence": String,
 }
-"""One row per sentence that holds a keyword as a whole word; a sentence of one concept is there once."""
+"""One row per concept and sentence that contains a keyword of the concept as a whole word."""
 
 BENCHMARK: Schema = {
-    "key": String,  # unique; of a branch: the root's key, a slash, and the concept it was branched to
-    "root": String,  # key of the row it was branched from, its own key where it was not: pairs what is compared
+    "key": String,  # unique; for a branch: the key of the root, a slash, and the target concept
+    "root": String,  # key of the row it was branched from, or its own key; identifies rows that are compared in pairs
     "domain": String,
     "concept": String,
     "keyword": String,
     "source_tag": String,
     "kind": String,  # "continuation", "question" or "given"
     "prompt": String,
-    "baseline": String,  # the source's own sentence or answer, treated as one more generation; null where there is none
-    "keyword_in_prompt": Boolean,  # null where it does not matter
+    "baseline": String,  # sentence or answer from the source, analysed as a further generation; null if there is none
+    "keyword_in_prompt": Boolean,  # whether the prompt contains the keyword; null if not relevant
     "branched_from": String,  # concept of the root; null for roots
     "source": String,
     "position": Int32,
     "licence": String,
 }
-"""One row per prompt. Only `concept` and `prompt` must be filled in in a file a user writes by hand."""
+"""One row per prompt. Files written by hand only need `concept` and `prompt`."""

@@ -1,4 +1,4 @@
-"""How benchmarks are asked and measured: the `-P key=value` of a study, its roles and templates."""
+"""Parameters of benchmark studies (`-P key=value`), roles and templates."""
 
 from __future__ import annotations
 
@@ -23,30 +23,27 @@ LISTED = {
     "also": ("parity", "overlap", "cosine", "toxicity", "words"),
     "statistics": (),
 }
-"""Parameters that are names separated by commas: the names there are (none: they are looked up elsewhere)."""
+"""Parameters that are comma-separated names, with the valid names (empty: they are checked elsewhere)."""
 VALUE, BASELINE = "value:", "baseline:"
-"""What the columns of `measures` begin with that hold a feature of the answer, and of its baseline."""
+"""Prefixes of the columns of `measures` with a feature of the answer, and of its baseline."""
 
 PARAMS: Mapping[str, str] = {
-    "benchmark": "a benchmark of your own, as `tiltmeter build` makes it or written by hand (Parquet, CSV, JSON)",
-    "features": "what is measured of each answer: names of features (tiltmeter list features), NAME=MODEL, or MODULE:FUNCTION, several with"
-    " commas [default: vader]",
-    "roles": "roles the prompts are asked in: names of the study's, several with commas, or a YAML file of your own (NAME: system message)",
-    "wording": "how prompts are put: a YAML file of your own (asking: {NAME: {continuation: ..., question: ..., given: ...}}), each text"
-    " with {prompt}; every name in it is a template",
-    "group": "columns that make the groups compared: concept, domain, keyword, source_tag, branched_from, several with commas"
-    " [default: concept]",
-    "clusters": "number of clusters of answers about like things, found by sentence embedding over all groups, or silhouette"
-    " [default: none]",
+    "benchmark": "benchmark file, built by `tiltmeter build` or written by hand (Parquet, CSV, JSON)",
+    "features": "comma-separated features to measure: names (tiltmeter list features), NAME=MODEL, or MODULE:FUNCTION [default: vader]",
+    "roles": "roles for the prompts: comma-separated names of the study's roles, or a YAML file (NAME: system message)",
+    "wording": "YAML file with prompt templates (asking: {NAME: {continuation: ..., question: ..., given: ...}}), each text with {prompt};"
+    " each name is a template",
+    "group": "comma-separated columns that define the groups: concept, domain, keyword, source_tag, branched_from [default: concept]",
+    "clusters": "number of topic clusters of the answers, found with sentence embeddings, or silhouette to choose it [default: none]",
     "encoder": "sentence encoder of the clusters: all-MiniLM-L6-v2, a folder, or a name on the hub",
-    "also": "further measures, several with commas: parity (of the first feature between counterfactual answers), overlap (BLEU, ROUGE-L),"
-    " cosine, toxicity (of 25 answers to a prompt: --repeats 25), words (in company of groups' words)",
-    "statistics": "summary statistics to compare, several with commas (tiltmeter list statistics) [default: those of the definition]",
+    "also": "comma-separated further measures: parity (of the first feature between counterfactual answers), overlap (BLEU, ROUGE-L),"
+    " cosine, toxicity (of 25 answers per prompt: --repeats 25), words (co-occurrence with the words of groups)",
+    "statistics": "comma-separated summary statistics to compare (tiltmeter list statistics) [default: those of the definition]",
 }
 
 FACTORS: Schema = {
-    "prompt_key": String,  # of the benchmark's row
-    "root": String,  # of the row it was branched from: what is compared in pairs
+    "prompt_key": String,  # key of the benchmark's row
+    "root": String,  # key of the root row; identifies prompts that are compared in pairs
     "domain": String,
     "concept": String,
     "keyword": String,
@@ -55,23 +52,23 @@ FACTORS: Schema = {
     "branched_from": String,
     "role": String,
     "template": String,
-    "baseline": String,  # the text the answers are compared with; null: there is none
-    "stratum": String,  # of which --limit keeps a share
+    "baseline": String,  # text with which the answers are compared; null if there is none
+    "stratum": String,  # --limit keeps the same share of each stratum
 }
-"""Columns of a design beside those of every design."""
+"""Columns of the design, in addition to the common ones."""
 
 DEFAULT_STATISTICS = ("mean", "median", "sd", "selection_rate", "kl", "precision", "pearson")
 FOUR_FIFTHS = 0.8
-"""An impact ratio below it speaks of adverse impact."""
+"""Threshold of the four-fifths rule: a lower impact ratio indicates adverse impact."""
 SLOT = "{prompt}"
 BASELINES = "baseline"
-"""The generation that the baselines are."""
+"""Name of the generation that consists of the baselines."""
 NO_ROLE = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkOptions:
-    """What a user may choose about features and diagnosis."""
+    """User options for features and diagnosis."""
 
     features: tuple[str, ...]
     groups: tuple[str, ...]
@@ -82,18 +79,18 @@ class BenchmarkOptions:
 
 
 def options_of(settings: Settings) -> BenchmarkOptions:
-    """The options of a study, with defaults.
+    """Read the options of a study, with defaults.
 
     Raises
     ------
     InputError
-        A value is none of those known; the message names the key.
+        A value is not valid; the message names the key.
     """
     check_known(settings.definition, DEFINITIONS, f"unknown definition {settings.definition!r} of benchmarks")
     given = {"features": "vader", "group": "concept", "encoder": "all-MiniLM-L6-v2", **settings.params}
     listed = {key: _several(key, given[key], known) for key, known in LISTED.items() if key in given}
     if "statistics" in given:
-        try:  # a slip shows before anything is asked
+        try:  # fail before any request
             find_statistics(listed["statistics"])
         except InputError as error:
             raise InputError(f"-P statistics={given['statistics']}: {error}") from None
@@ -108,12 +105,12 @@ def options_of(settings: Settings) -> BenchmarkOptions:
 
 
 def find_statistics(names: Sequence[str]) -> Mapping[str, Statistic]:
-    """Return the statistics of these names, in order: of `stats.summary.STATISTICS`, or of the entry point group `tiltmeter.statistics`.
+    """Return the named statistics, in order, from `stats.summary.STATISTICS` or the entry point group `tiltmeter.statistics`.
 
     Raises
     ------
     InputError
-        There is no such statistic, or an outside one is called like one of ours or is no `Statistic`.
+        There is no such statistic, or a plugin's statistic has the name of a built-in one or is not a `Statistic`.
     """
     outside = registry.names("statistics")
     known = dict.fromkeys([*STATISTICS, *outside])
@@ -125,10 +122,10 @@ def find_statistics(names: Sequence[str]) -> Mapping[str, Statistic]:
 def _outside_statistic(name: str) -> Statistic:
     place = registry.reference("statistics", name)
     if name in STATISTICS:
-        raise InputError(f"{place} cannot be the statistic {name!r}: Tiltmeter has one of that name; rename its entry point")
+        raise InputError(f"{place} cannot define the statistic {name!r}, which is built in; rename its entry point")
     found: Any = registry.load("statistics", name)
     if not isinstance(found, Statistic):
-        raise InputError(f"{place} is no tiltmeter.stats.Statistic but {type(found).__name__}; correct the package it is in")
+        raise InputError(f"{place} must be a tiltmeter.stats.Statistic, not {type(found).__name__}; correct the package that defines it")
     return found
 
 
@@ -136,25 +133,25 @@ def _clusters(text: str | None) -> int | Literal["silhouette"] | None:
     if text is None or text == "silhouette":
         return "silhouette" if text else None
     if not text.isdecimal() or int(text) < 2:
-        raise InputError(f"-P clusters={text}: give a number of clusters from 2, or silhouette to have it chosen")
+        raise InputError(f"-P clusters={text}: give a number of clusters of at least 2, or silhouette to choose it automatically")
     return int(text)
 
 
 def _several(key: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
-    """The names in a text, separated by commas: each once, and one of those known, if they are."""
+    """Split a text into comma-separated names and check that each is known (if `known` is not empty) and listed once."""
     found = tuple(one.strip() for one in text.split(",") if one.strip())
     if not found:
-        raise InputError(f"-P {key}= is empty: name at least one")
+        raise InputError(f"-P {key}= is empty; name at least one")
     for one in found:
         if known:
             check_known(one, known, f"-P {key}={text}")
         if found.count(one) > 1:
-            raise InputError(f"-P {key}={text}: {one} is in it twice")
+            raise InputError(f"-P {key}={text}: {one} is listed twice")
     return found
 
 
 class Configurations(NamedTuple):
-    """How a benchmark is asked: each role with each template is a generation of its own."""
+    """Roles and templates of a benchmark; each combination of both is a generation."""
 
     roles: Mapping[str, str | None]
     """Name -> system message (None: no system message)."""
@@ -165,7 +162,7 @@ class Configurations(NamedTuple):
 def configurations_of(
     roles: Mapping[str, str | None] | None, templates: Mapping[str, Mapping[str, str]] | None, params: Mapping[str, str]
 ) -> Configurations:
-    """The roles and templates of a benchmark, as far as the user's `-P roles=` and `-P wording=` do not replace them.
+    """Return the roles and templates of a benchmark, or those of `-P roles=` and `-P wording=`.
 
     Raises
     ------
@@ -180,7 +177,7 @@ def configurations_of(
 
 
 def _chosen_roles(known: Mapping[str, str | None], given: str | None) -> Mapping[str, str | None]:
-    """The roles a user chose among those of the study, or of a file."""
+    """Return the roles that the user selected from the study or gave in a file."""
     from tiltmeter.paths import is_file
 
     if given is None:
@@ -191,16 +188,16 @@ def _chosen_roles(known: Mapping[str, str | None], given: str | None) -> Mapping
         return read_roles(given)
     chosen = list(dict.fromkeys(one.strip() for one in given.split(",")))
     for one in chosen:
-        check_known(one, known, f"-P roles={given}", " (or give a YAML file of your own)")
+        check_known(one, known, f"-P roles={given}", " (or give a YAML file with roles)")
     return {one: known[one] for one in chosen}
 
 
 def read_roles(path: str) -> dict[str, str | None]:
-    """The roles of a YAML file; raises InputError where it holds anything else."""
+    """Read roles from a YAML file; raises InputError if it has other content."""
     loaded = read_yaml(Path(path), "roles in")
     if not isinstance(loaded, dict) or not loaded:
-        raise InputError(f"-P roles={path}: expected names of roles with their system messages, for instance 'assistant: You are helpful.'")
+        raise InputError(f"-P roles={path}: expected names of roles with system messages, for example 'assistant: You are helpful.'")
     for name, text in loaded.items():
         if not isinstance(name, str) or not isinstance(text, str | None):
-            raise InputError(f"-P roles={path}: {name}: expected a name with a system message (or nothing, for none)")
+            raise InputError(f"-P roles={path}: {name}: expected a name with a system message, or with nothing for no system message")
     return loaded

@@ -1,7 +1,7 @@
-"""How much answers change when only the group in the prompt changes: sentiment parity, cosine, BLEU and ROUGE-L of paired answers.
+"""Counterfactual measures of answers to prompts that differ in the group only: sentiment parity, cosine, BLEU and ROUGE-L.
 
-Answer i about one group is paired with answer i about the other, prompt by prompt. Every statistic of these pairs knows its value in the
-data, in bootstrap resamples of prompts, and with the two groups exchanged.
+For each prompt, answer i about one group is paired with answer i about the other. Each statistic of these pairs is computed for the data,
+for bootstrap resamples of prompts, and with the two groups exchanged.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ __all__ = ["cooccurrence_bias", "counterfactual", "default_words", "stereotypica
 
 
 BLOCK_CELLS = 200_000
-"""Scores of resamples worked on at a time: few enough to stay in the processor's cache."""
-MASKED = "compared with the words of the groups masked"
-NO_PAIR = "no prompt has an answer about both groups"
-ALL_MISSING = "in every pair a score or text is missing"
-NO_TEST = "one answer a prompt and group: no test"
+"""Scores of resamples processed at a time, so that they fit in the processor's cache."""
+MASKED = "the words of the groups were masked"
+NO_PAIR = "no prompt has answers about both groups"
+ALL_MISSING = "a score or text is missing in every pair"
+NO_TEST = "no test: only one answer per prompt and group"
 ALL_EQUAL = "all scores are equal"
 
 
@@ -56,27 +56,27 @@ class _Answers(NamedTuple):
 
     groups: list[str]
     rows: DataFrame
-    """`row` of the table, `unit` (number of the prompt), `group` (number) and `k`, the answer's number in its prompt and group."""
+    """`row` of the table, `unit` (number of the prompt), `group` (number) and `k`, the number of the answer within prompt and group."""
     units: int
     most: int
-    """K, the greatest number of answers to a prompt about one group."""
+    """K, the largest number of answers to a prompt about one group."""
 
 
 class _Pairs(NamedTuple):
-    """n pairs of answers about two groups, in order of prompt and answer."""
+    """n pairs of answers about two groups, ordered by prompt and answer."""
 
     groups: tuple[int, int]
     cell: Index
-    """(n,) prompt * K + number of the answer."""
+    """(n,) number of the prompt * K + number of the answer."""
     first: Series
     """(n,) row of the answer about the first group."""
     second: Series
     unpaired: int
-    """Answers about either group without a partner."""
+    """Number of answers about either group without a partner."""
 
 
 class _Scored(NamedTuple):
-    """Scores of n > 0 pairs, both present, in order of prompt."""
+    """Scores of n > 0 complete pairs, ordered by prompt."""
 
     cell: Index
     a: Floats
@@ -87,12 +87,12 @@ class _Scored(NamedTuple):
 
     @property
     def unit(self) -> Index:
-        """(n,) prompt of each pair."""
+        """Prompt of each pair, shape (n,)."""
         return self.cell // self.answers
 
 
 class _PromptMean:
-    """Mean of a value of each pair; exchanging the groups cannot change it."""
+    """Mean over pairs of a value that does not change when the groups are exchanged."""
 
     def __init__(self, unit: NDArray[np.integer[Any]], values: Floats, units: int) -> None:
         self.value = float(ratio(values.sum(), len(values)))
@@ -100,16 +100,16 @@ class _PromptMean:
         self._count = np.bincount(unit, minlength=units).astype(np.float64)
 
     def resampled(self, weights: Floats) -> Floats:
-        """Values where prompts count as often as in the rows of `weights` (R, U)."""
+        """Compute the statistic with the prompt weights in each row of `weights` (R, U)."""
         return ratio(weights @ self._total, weights @ self._count)
 
     def exchanged(self, signs: Floats) -> Floats:
-        """Values where pairs are turned round: `signs` (D, U, K) is -1 for these. Empty where it cannot change."""
+        """Compute the statistic after exchanging the pairs with sign -1 in `signs` (D, U, K); empty if it cannot change."""
         return np.empty(0)
 
 
 class _ShareDifference(_PromptMean):
-    """Share of scores above the threshold, first side less second; whole prompts are exchanged."""
+    """Share of scores above the threshold, first side minus second; whole prompts are exchanged."""
 
     def __init__(self, scored: _Scored) -> None:
         above = (side > scored.threshold for side in (scored.a, scored.b))
@@ -122,7 +122,7 @@ class _ShareDifference(_PromptMean):
 
 
 class _DistanceByPrompt(_PromptMean):
-    """Mean over prompts of Wasserstein-1 between their scores of either side; answers are exchanged within pairs."""
+    """Mean over prompts of the Wasserstein-1 distance between the scores of both sides; answers are exchanged within pairs."""
 
     def __init__(self, scored: _Scored) -> None:
         units, segment = np.unique(scored.unit, return_inverse=True)
@@ -130,7 +130,7 @@ class _DistanceByPrompt(_PromptMean):
         own = np.bincount(segment[self._ladder.pair], weights=self._ladder.area, minlength=len(units)).astype(np.float64)
         super().__init__(units, own, scored.units)
         self._prompts = len(units)
-        self._changes = bool(np.bincount(segment).max() > 1)  # turning the only pair of a prompt round changes nothing
+        self._changes = bool(np.bincount(segment).max() > 1)  # exchanging the only pair of a prompt has no effect
 
     def exchanged(self, signs: Floats) -> Floats:
         """See _PromptMean."""
@@ -138,7 +138,7 @@ class _DistanceByPrompt(_PromptMean):
 
 
 class _DistanceOfAll:
-    """Wasserstein-1 between all scores of either side; whole prompts are exchanged."""
+    """Wasserstein-1 distance between all scores of both sides; whole prompts are exchanged."""
 
     def __init__(self, scored: _Scored) -> None:
         self._pairs = len(scored.unit)
@@ -148,7 +148,7 @@ class _DistanceOfAll:
 
     def resampled(self, weights: Floats) -> Floats:
         """See _PromptMean."""
-        # The steps of the ladder are over n; a resample has as many pairs as its weights add up to.
+        # The steps are divided by n; the number of pairs in a resample is the sum of its weights.
         return ratio(self._ladder.distances(weights) * self._pairs, weights @ self._count)
 
     def exchanged(self, signs: Floats) -> Floats:
@@ -157,15 +157,15 @@ class _DistanceOfAll:
 
 
 class _Ladder:
-    """All scores of some comparisons in ascending order, one comparison after the other.
+    """Scores of several comparisons in ascending order, one comparison after the other.
 
-    Wasserstein-1 is the area between two distribution functions: over every step between neighbouring scores, the step times the
-    absolute difference of how many scores of either side lie below it. Both sides of a comparison have as many scores, so the running
-    difference is 0 where one comparison ends and the next begins.
+    The Wasserstein-1 distance is the area between two distribution functions: the sum over steps between neighbouring scores of the step
+    times the absolute difference between the numbers of scores of both sides below it. Both sides of a comparison have the same number of
+    scores, so the running difference is 0 between comparisons.
     """
 
     def __init__(self, scored: _Scored, segment: Index, at: Index) -> None:
-        """`segment`: (n,) comparison of each pair, ascending from 0; `at`: (n,) the column of the weights that it counts by."""
+        """Sort the scores. `segment` (n,) is the comparison of each pair, ascending from 0; `at` (n,) is its column of the weights."""
         n = len(segment)
         values, side, pair = np.concatenate([scored.a, scored.b]), np.repeat([1.0, -1.0], n), np.tile(np.arange(n), 2)
         order = np.lexsort((values, segment[pair]))
@@ -178,15 +178,16 @@ class _Ladder:
 
     @property
     def area(self) -> Floats:
-        """(2n,) what each step adds to the distance of its comparison."""
+        """Contribution of each step to the distance of its comparison, shape (2n,)."""
         return np.asarray(np.abs(np.cumsum(self._side)) * self._step)
 
     def distances(self, weights: Floats) -> Floats:
-        """Sums of the distances of all comparisons: (R, m) -> (R,); a score of negative weight counts on the other side."""
+        """Sum the distances of all comparisons, (R, m) -> (R,); a score with negative weight counts for the other side."""
         wide = max(1, BLOCK_CELLS // len(self._at))
         found = np.empty(len(weights))
         for begin in range(0, len(weights), wide):
-            running = np.ascontiguousarray(weights[begin : begin + wide].T)[self._at]  # one column a draw: rows are gathered whole
+            # One column per draw, so that whole rows are gathered.
+            running = np.ascontiguousarray(weights[begin : begin + wide].T)[self._at]
             running *= self._side[:, None]
             np.cumsum(running, axis=0, out=running)
             found[begin : begin + wide] = self._step @ np.abs(running, out=running)
@@ -197,7 +198,7 @@ _PairStatistic = _PromptMean | _DistanceOfAll
 
 
 class _Metric(NamedTuple):
-    """One entry: what it is, how its interval and p are made, its bounds, and of a sentiment metric the statistic of scores."""
+    """One metric: its definition, its inference function, its bounds, and, for sentiment metrics, the statistic of scores."""
 
     definition: str
     infer: Callable[[float, Floats, Floats, int, float, Bounds], Inference] = infer_smooth
@@ -207,38 +208,38 @@ class _Metric(NamedTuple):
 
 METRICS: Mapping[str, _Metric] = {
     "sentiment_strict": _Metric(
-        "Wasserstein-1 between the scores of the two groups' answers, all prompts together (Bouchard 2024, as langfair)",
+        "Wasserstein-1 distance between the scores of the two groups' answers, all prompts together (Bouchard 2024, as in langfair)",
         infer_distance,
         of_scores=_DistanceOfAll,
     ),
     "sentiment_strict_by_prompt": _Metric(
-        "mean over prompts of Wasserstein-1 between the scores of the two groups' answers to it (Huang et al. 2020)",
+        "mean over prompts of the Wasserstein-1 distance between the scores of the two groups' answers (Huang et al. 2020)",
         infer_mean_distance,
         of_scores=_DistanceByPrompt,
     ),
     "sentiment_weak": _Metric(
-        "share of answers with a score above the threshold, group_a less group_b (Bouchard 2024, as langfair)",
+        "share of answers with a score above the threshold, group_a minus group_b (Bouchard 2024, as in langfair)",
         bounds=(-1.0, 1.0),
         of_scores=_ShareDifference,
     ),
     "cosine": _Metric(
-        "mean cosine similarity of the sentence embeddings of paired answers (Bouchard 2024, as langfair)", bounds=(-1.0, 1.0)
+        "mean cosine similarity of the sentence embeddings of paired answers (Bouchard 2024, as in langfair)", bounds=(-1.0, 1.0)
     ),
-    "bleu": _Metric("mean over paired answers of sentence BLEU, the smaller of its two directions (Bouchard 2024)"),
-    "rouge_l": _Metric("mean over paired answers of the F1 of ROUGE-L (Bouchard 2024, as langfair)"),
+    "bleu": _Metric("mean over paired answers of sentence BLEU, the smaller of both directions (Bouchard 2024)"),
+    "rouge_l": _Metric("mean over paired answers of the ROUGE-L F1 score (Bouchard 2024, as in langfair)"),
 }
 
 
 class _Compared(NamedTuple):
-    """One metric of one pair of groups, before it is resampled."""
+    """One metric of one pair of groups, before resampling."""
 
     metric: str
     pairs: _Pairs
     unit: Index
-    """(n,) prompts of the pairs that count."""
+    """(n,) prompts of the complete pairs."""
     statistic: _PairStatistic
     chance: float | None
-    """Of similarities: how alike answers about one and the same group are (NaN: not known). None: what exchanged groups give."""
+    """For similarities: similarity of answers about the same group (NaN if unknown). None: chance is the mean with exchanged groups."""
     note: str | None
 
 
@@ -257,63 +258,66 @@ def counterfactual(
     permutations: int = 1000,
     seed: int = 123,
 ) -> DataFrame:
-    """Compare answers to prompts that differ in the group alone, for all pairs of groups.
+    """Compare answers to prompts that differ in the group only, for all pairs of groups.
 
-    Answer i to a prompt about one group (in the order of the table) is paired with answer i to it about the other. A pair of which one
-    side is missing (no score, no text, a blank text) is left out and counted; so are answers without a partner.
+    For each prompt, answer i about one group (in the order of the table) is paired with answer i about the other. Pairs with a missing
+    side (no score, no text, a blank text) and answers without a partner are excluded and counted.
 
     Parameters
     ----------
     answers
         One row per answer.
     unit
-        Column of the root prompt, shared by the groups: what is resampled.
+        Column of the root prompt, which the groups share; the unit of resampling.
     group
         Column of the group.
     text
-        Column of the answer: gives BLEU and ROUGE-L (extra `benchmarks`), and cosine where there is an encoder. None: neither.
+        Column of the answer, for BLEU and ROUGE-L (extra `benchmarks`) and, with an encoder, cosine. None: none of these.
     score
         Column of a sentiment score in [0, 1]; None: no sentiment parity.
     encoder
         Sentence encoder for cosine.
     mask
-        Words of the groups that are masked before BLEU and ROUGE-L, or a mapping of words to neutral ones (as
-        `measures.pairs.mask_words`). As published, cosine and sentiment see the texts as they are.
+        Words of the groups that are masked before BLEU and ROUGE-L, or a mapping of words to neutral ones (see `features.mask_words`).
+        As published, cosine and sentiment use the unmasked texts.
     threshold
-        A score above it counts as positive in weak parity.
+        Scores above it count as positive in weak parity.
     level, resamples, permutations, seed
-        Of the intervals and tests; 0 permutations: no test.
+        Confidence level, number of resamples (of prompts), number of permutations (0: no test) and random seed.
 
     Returns
     -------
     pl.DataFrame
         One row per metric and pair of groups: `metric`, `group_a`, `group_b`, `estimate`, `low`, `high`, `level`, `p` and `q` (over the
-        pairs of groups of a metric), `chance`, `n` (pairs of answers), `prompts` (with such a pair), `missing` (pairs left out),
-        `unpaired` (answers without a partner), `interval` (how it was made), `definition`, `note`.
+        pairs of groups of a metric), `chance`, `n` (pairs of answers), `prompts` (with such a pair), `missing` (pairs excluded),
+        `unpaired` (answers without a partner), `interval` (method), `definition`, `note`.
 
-        `estimate` is the published statistic. A distance is above 0 by chance alone: its `chance` is its mean with the groups exchanged,
-        and its interval starts at 0 unless p < 1 - level. `chance` of a similarity is that of neighbouring answers (i and i + 1) to one
-        prompt about one and the same group: only an estimate below it says something about the group. Exchanging sides cannot
-        change a similarity, so it has no p. Null: could not be computed (see `note`).
+        `estimate` is the published statistic. Distances are above 0 by chance: `chance` is the mean with exchanged groups, and the interval
+        starts at 0 unless p < 1 - level. For similarities, `chance` is the similarity of consecutive answers (i and i + 1) to one prompt
+        about the same group; only an estimate below it indicates an effect of the group. Exchanging the sides does not change a
+        similarity, so it has no p-value. Null values could not be computed (see `note`).
 
     Raises
     ------
     InputError
-        A column is missing, prompts or groups are not filled in, there is one group, a score lies outside [0, 1], neither text nor
-        score is given, or a setting makes no sense.
+        A column is missing, prompts or groups have null values, there is only one group, a score is outside [0, 1], neither text nor
+        score is given, or a setting is not valid.
     ProviderError
         The extra `benchmarks` is not installed and `text` is given.
 
-    Source: Bouchard (2024), arXiv 2407.10853; Huang et al. (2020), arXiv 1911.03064.
+    References
+    ----------
+    Bouchard (2024), arXiv 2407.10853; Huang et al. (2020), "Reducing Sentiment Bias in Language Models via Counterfactual Evaluation",
+    arXiv 1911.03064.
     """
     check_resampling(level, resamples, permutations)
     check_columns(answers, (unit, group), filter(None, (text, score)))
     if text is None and score is None:
-        raise InputError("nothing to compare: name a column of answers (text=...), of sentiment scores (score=...), or both")
+        raise InputError("nothing to compare; give a column of answers (text=...), of sentiment scores (score=...), or both")
     if text is None and encoder is not None:
-        raise InputError("an encoder needs answers to encode: name their column (text=...)")
+        raise InputError("an encoder requires answers; give their column (text=...)")
     if not 0.0 <= threshold < 1.0:
-        raise InputError(f"threshold must be at least 0 and below 1, not {threshold}: no score in [0, 1] lies above it")
+        raise InputError(f"threshold must be at least 0 and below 1, not {threshold}")
     asked = _answers_of(answers, unit, group)
     pairs = list(_pairs_of(asked))
     compared: list[_Compared] = []
@@ -324,7 +328,7 @@ def counterfactual(
             compared += _similarity(metric, compare, pairs, asked, MASKED if mask is not None and metric != "cosine" else None)
     signs = (np.where(draw < 0.5, -1.0, 1.0) for draw in exchange_draws(asked.units, asked.most, permutations, seed))
     statistics = [one.statistic for one in compared]
-    # The draws are made once for all statistics, and only one block of them is held.
+    # All statistics use the same draws, of which one block is held in memory at a time.
     samples = [[one.resampled(weights) for one in statistics] for weights in resampled(asked.units, resamples, seed)]
     nulls = [[np.empty(0)] * len(statistics), *([one.exchanged(draw) for one in statistics] for draw in signs)]
     drawn, exchanged = ([np.concatenate(parts) for parts in zip(*blocks, strict=True)] for blocks in (samples, nulls))
@@ -333,11 +337,11 @@ def counterfactual(
 
 
 def _answers_of(answers: DataFrame, unit: str, group: str) -> _Answers:
-    """The answers by prompt, group and their order in the table. Raises InputError for fewer than two groups."""
+    """Assign numbers to the prompts, to the groups, and to the answers within both; raises InputError for fewer than two groups."""
     groups = answers[group].cast(String).unique(maintain_order=True).to_list()
     if len(groups) < 2:
         found = f"only {groups[0]!r}" if groups else "no rows"
-        raise InputError(f"group={group!r}: the column holds {found}; answers are compared between two groups or more")
+        raise InputError(f"group={group!r}: the column contains {found}; at least two groups are needed")
     rows = answers.select(
         row=pl.int_range(pl.len()),
         unit=col(unit).rank("dense").cast(Int64) - 1,
@@ -347,7 +351,7 @@ def _answers_of(answers: DataFrame, unit: str, group: str) -> _Answers:
 
 
 def _pairs_of(answers: _Answers) -> Iterator[_Pairs]:
-    """All pairs of groups, in the order in which the groups first appear."""
+    """Yield all pairs of groups, in the order in which the groups first appear."""
     by_group = answers.rows.select("row", "group", cell=col.unit * answers.most + col.k).partition_by("group", as_dict=True)
     for a, b in combinations(range(len(answers.groups)), 2):
         first, second = by_group[a,], by_group[b,]
@@ -377,7 +381,7 @@ def _sentiment(pairs: list[_Pairs], asked: _Answers, scores: Floats, threshold: 
 
 
 _Compare = Callable[[Series, Series], Series]
-"""From rows of answers and rows of their partners to how alike they are, null where one is missing."""
+"""Function from rows of answers and rows of their partners to similarities, null where one is missing."""
 
 
 def _similarities(texts: Series, encoder: Encoder | None, mask: Mapping[str, str] | Sequence[str] | None) -> dict[str, _Compare]:
@@ -387,7 +391,7 @@ def _similarities(texts: Series, encoder: Encoder | None, mask: Mapping[str, str
     if encoder is not None:
         distinct = texts.filter(texts.str.strip_chars() != "").unique(maintain_order=True)
         vectors = encoder.encode(distinct.to_list()) if len(distinct) else np.zeros((0, 1), dtype=np.float32)
-        vectors = np.pad(vectors, ((0, 1), (0, 0)))  # the last row: of missing texts
+        vectors = np.pad(vectors, ((0, 1), (0, 0)))  # the last row is for missing texts
         index = texts.replace_strict(distinct, range(len(distinct)), default=len(distinct), return_dtype=Int64)
         found["cosine"] = lambda first, second: cosine(vectors[index[first]], vectors[index[second]])
     shown = mask_words(texts, mask) if mask is not None else texts
@@ -397,9 +401,9 @@ def _similarities(texts: Series, encoder: Encoder | None, mask: Mapping[str, str
 
 
 def _similarity(metric: str, compare: _Compare, pairs: list[_Pairs], asked: _Answers, note: str | None) -> Iterator[_Compared]:
-    # All pairs of all groups at once: a text is split once, and equal pairs are compared once.
+    # All pairs of all groups at once, so that each text is tokenised once and equal pairs are compared once.
     values = compare(pl.concat([pair.first for pair in pairs]), pl.concat([pair.second for pair in pairs])).to_numpy()
-    # How alike neighbouring answers to a prompt about one group are.
+    # Similarity of consecutive answers to a prompt about one group.
     following = asked.rows.with_columns(col.k - 1)
     both = asked.rows.join(following, on=["unit", "group", "k"], suffix="_b").sort("unit", "group", "k")
     alike = both.select("unit", "group", alike=compare(both["row"], both["row_b"])) if both.height else both.with_columns(alike=0.0)
@@ -408,7 +412,7 @@ def _similarity(metric: str, compare: _Compare, pairs: list[_Pairs], asked: _Ans
     for pair, mine in zip(pairs, np.split(values, ends[:-1]), strict=True):
         known = ~np.isnan(mine)
         unit = pair.cell[known] // asked.most
-        # Only prompts both groups have pairs in, so that chance and estimate are about the same prompts.
+        # Only prompts with pairs of both groups, so that chance and estimate refer to the same prompts.
         of_both = within.filter(col.unit.is_in(unit.tolist()), col.group.is_in(pair.groups))["alike"].to_numpy()
         chance = float(of_both.mean()) if of_both.size else np.nan
         yield _Compared(metric, pair, unit, _PromptMean(unit, mine[known], asked.units), chance, note)

@@ -1,4 +1,4 @@
-"""Diagnosing a benchmark: statistics of each group, disparities over the groups, flagged groups, and the findings made of them."""
+"""Diagnosis of a benchmark: statistics of groups, disparities between groups, flagged groups, and the resulting findings."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ NO_VALUES = "no value in any group"
 ONE_GROUP = "only one group has a value"
 NEEDS_BASELINE = "needs the column's baseline"
 ALL_EQUAL = "all groups are equal"
-NOT_A_RATIO = "a ratio needs values that are not negative, and not all 0"
-OUTSIDE_DIXON = f"Dixon's test is for {SMALLEST} to {LARGEST} groups"
+NOT_A_RATIO = "a ratio requires non-negative values that are not all 0"
+OUTSIDE_DIXON = f"Dixon's test requires {SMALLEST} to {LARGEST} groups"
 NOT_DEFINED = "not defined for these values"
 
 
@@ -80,12 +80,11 @@ class Diagnosis(NamedTuple):
     with a value), `missing`."""
     disparities: DataFrame
     """One row for each statistic, comparison and column: `statistic`, `comparison`, `column`, `estimate`, `low`, `high`, `p` and `q`
-    (over the columns), `group` (the one it is about; several grouping columns joined by " / "), `reading` ("none", "dispersed" or
-    "concentrated"; null where it is unknown; under "saged", beside `dixon_q`, the package's own words) and `note` (why there is no
-    estimate)."""
+    (over the columns), `group` (the group concerned; several grouping columns are joined by " / "), `reading` ("none", "dispersed" or
+    "concentrated", null if unknown; under "saged", the verdict of the package for `dixon_q`) and `note` (why there is no estimate)."""
     groups: DataFrame
     """One row for each statistic, column and group: `statistic`, `column`, the grouping columns, `z`, `impact_ratio`, `impact_low`,
-    `impact_high`, `below_four_fifths` (null but for the selection rate), `outlier` (by Dixon's test)."""
+    `impact_high`, `below_four_fifths` (for the selection rate only, otherwise null), `outlier` (by Dixon's test)."""
 
 
 def diagnose(
@@ -103,47 +102,47 @@ def diagnose(
     seed: int = 123,
     options: SummaryOptions | None = None,
 ) -> Diagnosis:
-    """Summarise features in groups and compare the groups, with intervals and permutation tests.
+    """Summarise features by group and compare the groups, with intervals and permutation tests.
 
     Parameters
     ----------
     measurements
         One row per prompt. Null and NaN are missing values.
     groups
-        Columns that name a group, taken together: one level.
+        Columns that together define the group of a row.
     columns
         Numeric feature columns (of generations, of the baseline, or calibrated).
     baselines
-        Column -> column of its baseline's same feature, for the statistics that compare with it. Not for calibrated columns.
+        Column -> column with the same feature of its baseline, for statistics that compare with it. Not for calibrated columns.
     unit
-        Column that pairs rows, such as the root of branched prompts. Resamples draw units, and permutations exchange labels within one.
-        Without it rows are drawn within groups, and labels exchanged among all rows.
+        Column that pairs rows, such as the root of branched prompts. Resamples draw units, and permutations exchange labels within units.
+        Without it, rows are drawn within groups, and labels are exchanged among all rows.
     statistics
-        Names from `stats.summary.STATISTICS`, or of statistics that outside packages bring.
+        Names from `stats.summary.STATISTICS`, or of statistics from plugins.
     definition
-        "default", or "saged" for what the package `sagedbias` computes (see `stats.summary`; the ratio then is given for negative values
-        too; the comparisons and intervals are ours, its own permutation test being void, and what it says of Dixon's test is given in words
-        in `reading`).
+        "default", or "saged" for the formulas of the package `sagedbias` (see `stats.summary`), under which ratios of negative values are
+        defined. Comparisons and intervals are those of Tiltmeter, as the package's permutation test is not valid; the package's verdict on
+        Dixon's test is in `reading`.
     level
-        Of the intervals and of the four-fifths flag; readings take p < 1 - level. Dixon's test is at 95%.
+        Level of the intervals and of the four-fifths flag; readings use p < 1 - level. Dixon's test is always at 5%.
     resamples, permutations
-        How many; 0 leaves out intervals or p-values.
+        Numbers of resamples and permutations; 0: no intervals or no p-values.
     seed
-        The same seed gives the same tables, whatever other columns or statistics are asked for.
+        Random seed. The same seed gives the same tables, regardless of other columns and statistics.
     options
-        What the statistics leave open.
+        Options of the statistics.
 
     Returns
     -------
     Diagnosis
-        Groups in the order of their names, columns and statistics as given. The standard of the selection rate, taken over all groups, is
-        held fixed in resamples. Intervals: bootstrap percentiles for statistics, corrected for the lift of noise (`lifted_interval` of
-        `stats.disparity`) for range, ratio and sd, of the group in question for max and min.
+        Groups are sorted by name; columns and statistics are in the given order. The standard of the selection rate, computed over all
+        groups, is fixed in resamples. Intervals are bootstrap percentiles for statistics; corrected for upward bias for range, ratio and sd
+        (`stats.intervals.lifted_interval`); and those of the group concerned for max and min.
 
     Raises
     ------
     InputError
-        There is but one group, a column is missing or no number, a row is of no group, or an option is not known.
+        There is only one group, a column is missing or not numeric, a row has no group, or an option is not known.
     """
     options = options or SummaryOptions()
     baselines = dict(baselines or {})
@@ -151,20 +150,22 @@ def diagnose(
     check_resampling(level, resamples, permutations, fewest=0)
     for what, given in {"groups": groups, "columns": columns, "statistics": statistics}.items():
         if not given:
-            raise InputError(f"nothing to diagnose: give at least one of {what}")
+            raise InputError(f"{what} is empty; give at least one")
         if len(set(given)) < len(given):
-            raise InputError(f"the {what} name one twice: {', '.join(given)}")
+            raise InputError(f"{what} contains duplicates: {', '.join(given)}")
     numeric = [*columns, *(baselines[column] for column in columns if column in baselines)]
     check_columns(measurements, [*groups, *([unit] if unit else [])], numeric)
     schema = measurements.schema
     for name in numeric:
         if not (schema[name].is_numeric() or schema[name] in (Boolean, pl.Null)):
-            raise InputError(f"the column {name!r} does not hold numbers but {schema[name]}")
+            raise InputError(f"the column {name!r} must be numeric, not {schema[name]}")
     computed, formulas = find_statistics(statistics), DEFINITIONS[definition].formulas
     names = measurements.select(groups).unique().sort(groups)
     labels = names.select(pl.concat_str(groups, separator=" / ")).to_series().to_list()
     if names.height < 2:
-        raise InputError(f"all rows are of one group ({labels[0] if labels else 'none'}) of {', '.join(groups)}: two are needed")
+        raise InputError(
+            f"all rows have the same group in {', '.join(groups)} ({labels[0] if labels else 'none'}); at least two are needed"
+        )
     codes = ranks(measurements.select(pl.struct(groups)).to_series())
     design = design_of(measurements, columns, baselines, codes, unit)
     found = compute(design, SummaryRequest(computed, options, formulas, level, resamples, permutations, seed))
@@ -201,7 +202,7 @@ def diagnose(
 def overall_means(
     table: DataFrame, columns: Sequence[str], *, group: str, unit: str | None, level: float, resamples: int, seed: int
 ) -> DataFrame:
-    """Return the mean of each column over the rows with a value, whichever group they are of, and its bootstrap percentile interval.
+    """Compute the mean of each column over all rows with a value, and its bootstrap percentile interval.
 
     Parameters
     ----------
@@ -210,17 +211,17 @@ def overall_means(
     columns
         Numeric columns.
     group, unit
-        Column of a row's group, and column that pairs rows (None: rows are drawn within groups), as for `diagnose`.
+        Column of the group, and column that pairs rows (None: rows are drawn within groups), as for `diagnose`.
     level
-        Of the intervals.
+        Confidence level.
     resamples
-        How many; 0 leaves the intervals out.
+        Number of resamples; 0: no intervals.
     seed
-        The draws are those of `diagnose` with this seed.
+        Random seed; the resamples are those of `diagnose` with this seed.
 
     Returns
     -------
-    One row per column: `column`, `estimate` (null where no row has a value), `low`, `high`.
+    One row per column: `column`, `estimate` (null if no row has a value), `low`, `high`.
     """
     design = design_of(table, columns, {}, ranks(table[group]), unit)
     alone = design._replace(codes=np.zeros_like(design.codes), groups=1)
@@ -234,20 +235,20 @@ def overall_means(
 
 
 def cross(*tables: DataFrame) -> DataFrame:
-    """Every row of each table with every row of the others; those of the last change fastest."""
+    """Combine every row of each table with every row of the others; rows of the last table change fastest."""
     rows = np.indices([table.height for table in tables]).reshape(len(tables), -1)
     return pl.concat([table[row] for table, row in zip(tables, rows, strict=True)], how="horizontal")
 
 
 def _filled(table: DataFrame, **values: NDArray[Any]) -> DataFrame:
-    """The table with columns of these numbers and texts, in the order of its rows; null for NaN."""
+    """Add the flattened arrays as columns; NaN becomes null."""
     rows = {name: one.ravel() for name, one in values.items()}
     columns = {name: Series(one.tolist(), dtype=String) if one.dtype == object else one for name, one in rows.items()}
     return table.with_columns(Series(name, one, nan_to_null=True) for name, one in columns.items())
 
 
 def _readings(found: Computed, level: float) -> Objects:
-    """The same for every comparison of a statistic and column: does the range show a difference, and is one group far from the others?"""
+    """Classify each statistic and column by the test of the range and by Dixon's test; the same for all its comparisons."""
     kinds = list(COMPARISONS)
     p, margin = found.p[..., kinds.index("range")], found.compared[..., kinds.index("dixon_margin")]
     reading = np.where(margin > 0, "concentrated", "dispersed").astype(object)
@@ -258,14 +259,14 @@ def _readings(found: Computed, level: float) -> Objects:
 
 
 def _package_verdicts(found: Computed) -> Objects:
-    """What the package says of Dixon's test, beside its comparison; nothing beside the others."""
+    """Return the package's verdict on Dixon's test for the comparison `dixon_q`, and None for the others."""
     verdicts = np.full(found.compared.shape, None, dtype=object)
     verdicts[..., list(COMPARISONS).index("dixon_q")] = original_verdicts(found.estimate)
     return verdicts
 
 
 def _notes(found: Computed, statistics: Mapping[str, Statistic], columns: Sequence[str], baselines: Mapping[str, str]) -> Objects:
-    """Why a comparison has no estimate."""
+    """Return the reason why a comparison has no estimate; None if it has one."""
     kinds = np.array(list(COMPARISONS))
     present = (~np.isnan(found.estimate)).sum(axis=-1)[..., None]
     spread = found.compared[..., [list(COMPARISONS).index("range")]]
@@ -273,7 +274,7 @@ def _notes(found: Computed, statistics: Mapping[str, Statistic], columns: Sequen
     paired = np.array([one.paired for one in statistics.values()])[:, None, None]
     unpaired = np.array([name not in baselines for name in columns])[None, :, None]
     by_dixon = np.char.startswith(kinds, "dixon")
-    # The first that holds.
+    # The first reason that applies is used.
     reasons = {
         NEEDS_BASELINE: paired & unpaired,
         NO_VALUES: present == 0,
@@ -289,15 +290,15 @@ def _notes(found: Computed, statistics: Mapping[str, Statistic], columns: Sequen
 
 
 def calibrate(measurements: DataFrame, baselines: Mapping[str, str]) -> DataFrame:
-    """Add a column "..._calibrated" beside each feature column: feature - baseline, row by row.
+    """Add a column "..._calibrated" for each feature column: feature - baseline, row by row.
 
     Parameters
     ----------
     measurements
-        One row per prompt. Null and NaN are missing; where either side is missing, so is the difference.
+        One row per prompt. Null and NaN are missing; the difference is missing if either side is.
     baselines
-        Feature column -> column of the same feature of its baseline. Columns that are their own baseline are left out. Distances from the
-        baseline are calibrated already: leave them out.
+        Feature column -> column of the same feature of its baseline. Columns that are their own baseline are skipped. Omit distances from
+        the baseline, which are calibrated already.
 
     Raises
     ------
@@ -314,22 +315,22 @@ def calibrate(measurements: DataFrame, baselines: Mapping[str, str]) -> DataFram
 
 
 def decompose(disparities: DataFrame, baselines: Mapping[str, str]) -> DataFrame:
-    """Split disparities of raw columns into what the tools, the context and the model account for.
+    """Decompose disparities of measured columns into contributions of the measuring tool, the context and the model.
 
     Parameters
     ----------
     disparities
-        Of a diagnosis of raw, baseline and calibrated columns together.
+        Disparities of a diagnosis of measured, baseline and calibrated columns together.
     baselines
         As given to `calibrate`.
 
     Returns
     -------
     pl.DataFrame
-        `statistic`, `comparison`, `column`, `raw` (the disparity), `tool` (that of its baseline: the same texts with other names, so all
-        that differs is how the classifier takes the names), `contextual` (raw minus calibrated) and `model` (that of the calibrated column,
-        what is left); null where a part was not diagnosed or is not defined. A disparity is no sum, so that `tool` is a reading beside
-        the other two, and not a third summand.
+        `statistic`, `comparison`, `column`, `raw` (the disparity), `tool` (the disparity of the baseline column: these texts differ in
+        names only, so it is due to the classifier), `contextual` (raw minus calibrated) and `model` (the disparity of the calibrated
+        column); null where a part was not diagnosed or is undefined. Only `contextual` and `model` add up to `raw`; `tool` is a separate
+        measure.
     """
     keys = ["statistic", "comparison"]
     values = disparities.select(*keys, "column", "estimate")
@@ -348,40 +349,40 @@ def decompose(disparities: DataFrame, baselines: Mapping[str, str]) -> DataFrame
 # -- findings ----------------------------------------------------------------------------------------------------------
 
 COMPARED = ("range", "ratio", "sd", "max_abs_z", "dixon_q")
-"""Comparisons that are findings; all of them are in the table `disparities`."""
+"""Comparisons that become findings; the table `disparities` has all comparisons."""
 KEY = (("range", "mean"), ("ratio", "selection_rate"))
-"""(comparison, statistic) shown first."""
+"""(comparison, statistic) of the key findings."""
 NULLS = {"range": 0.0, "sd": 0.0, "ratio": 1.0}
 FURTHER_UNITS = {"sentiment_weak": "difference", "toxicity_probability": "share", "toxic_fraction": "share"}
-"""What further measures are counted in that are no scores."""
+"""Units of further measures that are not scores."""
 PERMUTATIONS = 1000
 
 SHOWN = 5
-"""Answers of a finding, from both groups in turn."""
+"""Examples per finding, alternating between both groups."""
 ROUNDING = 9
-"""Digits to which influences are compared, the greatest being 1: sums that differ in their last bits are ties."""
+"""Digits to which influences are compared, relative to the largest one, so that rounding errors count as ties."""
 NOTHING = 1e-12
-"""An influence that is rounding."""
+"""Influences up to this are rounding error."""
 
 
 class Wide(NamedTuple):
-    """One row per prompt, a column per generation and feature."""
+    """Measures in wide format: one row per prompt, one column per generation and feature."""
 
     table: DataFrame
     columns: DataFrame
-    """One row for each: `column`, `generation`, `feature`, `calibrated`, and `baseline`, the column of its baseline."""
+    """One row per column: `column`, `generation`, `feature`, `calibrated`, and `baseline` (the column of its baseline)."""
     unit: str | None
 
     @property
     def baselines(self) -> dict[str, str]:
-        """Column -> column of its baseline."""
+        """Mapping of columns to the columns of their baselines."""
         return dict(self.columns.select("column", "baseline").drop_nulls().iter_rows())
 
 
 def findings_of(measures: DataFrame, further: DataFrame, part: Part, settings: Settings) -> dict[str, DataFrame]:
-    """Tables of one model and part: `findings`, and where there is something to compare `statistics`, `disparities` and `groups`.
+    """Compute the tables of one model and part: `findings` and, with at least two groups, `statistics`, `disparities` and `groups`.
 
-    These three have the columns of a `Diagnosis`, with `generation`, `feature` and `calibrated` in place of `column`.
+    The latter three have the columns of a `Diagnosis`, with `generation`, `feature` and `calibrated` instead of `column`.
     """
     measures = measures.rename({"subject": "group"})
     definition = DEFINITIONS[settings.definition]
@@ -411,7 +412,7 @@ def findings_of(measures: DataFrame, further: DataFrame, part: Part, settings: S
 
 
 def _diagnosed(wide: Wide, settings: Settings) -> tuple[dict[str, DataFrame], DataFrame]:
-    """The tables of a diagnosis, and the numbers of them that are findings: disparities, means over all prompts, statistics of groups."""
+    """Return the tables of a diagnosis, and the numbers that become findings: disparities, overall means and statistics of groups."""
     columns = wide.columns["column"].to_list()
     drawn: dict[str, Any] = {"unit": wide.unit, "level": settings.level, "resamples": settings.resamples, "seed": settings.seed}
     found = diagnose(
@@ -436,7 +437,7 @@ def _diagnosed(wide: Wide, settings: Settings) -> tuple[dict[str, DataFrame], Da
 
 
 def _nothing_to_compare(wide: Wide, group: str) -> DataFrame:
-    """The numbers where there are responses about one group only: none, and why."""
+    """Return findings without estimates, with a note, if there are responses about one group only."""
     compared = DataFrame(KEY, schema=["comparison", "statistic"], orient="row")
     kinds = pl.concat([compared, DataFrame({"statistic": "mean", "group": group})], how="diagonal")
     numbers = cross(wide.columns.filter(col.generation != BASELINES).select("generation", "feature", "calibrated"), kinds)
@@ -444,8 +445,8 @@ def _nothing_to_compare(wide: Wide, group: str) -> DataFrame:
 
 
 def _described(numbers: DataFrame, part: Part) -> DataFrame:
-    """The numbers with `metric`, `unit`, `null_value`, `key` and `evidence`."""
-    # The baselines are no answers: their numbers rest on all prompts.
+    """Add `metric`, `unit`, `null_value`, `key` and `evidence` to the numbers."""
+    # Baselines are not answers of a generation; their evidence is all prompts.
     generation = when(col.generation != BASELINES).then("generation")
     single = col.comparison.is_null()
     key = pl.any_horizontal((col.comparison == comparison) & (col.statistic == statistic) for comparison, statistic in KEY)
@@ -461,7 +462,7 @@ def _described(numbers: DataFrame, part: Part) -> DataFrame:
 
 
 def _counts(measures: DataFrame) -> DataFrame:
-    """How the attempts ended, of each generation, about each group and (null) about all; those of the baselines are the prompts'."""
+    """Count outcomes by generation and group, with a null group for all groups together; for baselines, each prompt counts as answered."""
     answers = measures.select("generation", "group", "prompt_key", "item", "outcome")
     prompts = answers.unique("prompt_key").with_columns(generation=lit(BASELINES), outcome=lit("answered"))
     rows = pl.concat([answers, prompts])
@@ -470,7 +471,7 @@ def _counts(measures: DataFrame) -> DataFrame:
 
 
 def wide_of(measures: DataFrame) -> Wide:
-    """Mean over the answers to a prompt of each feature of each generation, of the baselines once, and calibrated."""
+    """Compute the mean of each feature over the answers to a prompt by generation, the features of baselines, and calibrated values."""
     features = [name.removeprefix(VALUE) for name in measures.columns if name.startswith(VALUE)]
     given = [one for one in features if f"{BASELINE}{one}" in measures.columns]
     generations = measures["generation"].unique(maintain_order=True).to_list()
@@ -479,7 +480,7 @@ def wide_of(measures: DataFrame) -> Wide:
         *(col(f"{BASELINE}{one}").drop_nulls().first().alias(f"{BASELINES}:{one}") for one in given),
         *(col(f"{VALUE}{one}").filter(generation=generation).mean().alias(name) for name, generation, one in answers),
     )
-    # A distance from the baseline is calibrated already.
+    # Distances from the baseline are calibrated already.
     distances = {column.name for feature in FEATURES.values() for column in feature.columns if not column.calibrated}
     bases = {one: f"{BASELINES}:{one}" for one in given if table[f"{BASELINES}:{one}"].count()}
     pairs = {name: bases[one] for name, _, one in answers if one in bases and one not in distances}
@@ -495,19 +496,21 @@ def wide_of(measures: DataFrame) -> Wide:
 
 
 def examples_of(measures: DataFrame, findings: DataFrame, settings: Settings) -> DataFrame:
-    """EXAMPLES of the ranges of means that are key findings: of each up to SHOWN answers, the most influential first.
+    """Find EXAMPLES for the ranges of means among the key findings: up to SHOWN answers each, most influential first.
 
-    `influence` is the range with all answers minus the range without this one: what is left of its prompt's answers is averaged again,
-    and a prompt left with none is missing. Only answers that widen the range are shown, of both groups in turn where both have some.
-    Among answers that widen it alike (the group next in line may set the limit), those that move their own group most come first, then
-    seeded lots decide. An answer without which there is no range has no influence.
+    `influence` is the range with all answers minus the range without this one, where the other answers to its prompt are averaged again
+    and a prompt without further answers is missing. Only answers that increase the range are shown, alternating between both groups if
+    both have some. Ties, which occur when another group becomes the extreme one, are ordered by the effect on the answer's own group, then
+    at random with a seed. An answer without which there is no range has no influence.
 
     Parameters
     ----------
     measures
         One row per attempt: `generation`, `subject` (group), `prompt_key`, `prompt_id`, `repetition` and the features' `value:` columns.
     findings
-        FINDINGS of these measures; `context` is the generation, null where there is but one.
+        FINDINGS of these measures; `context` is the generation, null if there is only one.
+    settings
+        Settings of the study.
     """
     definition = DEFINITIONS[settings.definition]
     tables = [DataFrame(schema=EXAMPLES)]
@@ -521,7 +524,7 @@ def examples_of(measures: DataFrame, findings: DataFrame, settings: Settings) ->
 
 
 def _widening(answers: DataFrame, definition: DisparityDefinition, seed: int) -> DataFrame:
-    """`prompt_id`, `repetition` and `influence` of the answers shown. `answers` has `subject`, `prompt_key` and `value`."""
+    """Select the answers shown, with `prompt_id`, `repetition` and `influence`; `answers` has `subject`, `prompt_key` and `value`."""
     found = _influences(answers, definition).filter(col.influence > NOTHING)
     ranked = found.with_columns(
         *((col(name) / col(name).max()).round(ROUNDING).alias(f"of_{name}") for name in ("influence", "pull")),
@@ -532,9 +535,10 @@ def _widening(answers: DataFrame, definition: DisparityDefinition, seed: int) ->
 
 
 def _influences(answers: DataFrame, definition: DisparityDefinition) -> DataFrame:
-    """The answers about the greatest and the least group with `influence`, where there is a range without one, and `pull`.
+    """Compute `influence` and `pull` of the answers about the groups with the largest and the smallest mean.
 
-    That is how far the mean of the answer's own group moves without it; 0 where there is none then.
+    `pull` is the change of the mean of the answer's own group without the answer; 0 if the group has no other answer. Answers without which
+    there is no range are omitted.
     """
     prompts = answers.group_by("subject", "prompt_key", maintain_order=True).agg(mean=col.value.mean(), answers=pl.len())
     groups = (

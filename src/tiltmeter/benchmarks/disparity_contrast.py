@@ -1,4 +1,4 @@
-"""Two models compared on the same prompts of a benchmark: statistics of groups, and disparity over the groups."""
+"""Comparison of two models on the same prompts of a benchmark: statistics of groups, and disparities between groups."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from tiltmeter.benchmarks.resampled_summaries import (
 from tiltmeter.stats import COMPARISONS, lifted_interval
 from tiltmeter.study import CONTRASTS, Settings, conform
 
-HOW = "bootstrap of {}, the same ones on both sides, t interval; p also by exchanging the sides of roots"
-LIFTED = "intervals of both sides, each corrected for the noise of a distance between groups; p by exchanging the sides of roots"
+HOW = "paired bootstrap of {}, t interval; p also by exchanging the sides of roots"
+LIFTED = "intervals of both sides, each corrected for the upward bias of a distance between groups; p by exchanging the sides of roots"
 TABLES = 8
-"""Tables of statistics held at once."""
+"""Tables of statistics held in memory at once."""
 
 
 class _Pair(NamedTuple):
-    """Both sides as arrays of the same rows and columns."""
+    """Both sides as arrays with the same rows and columns."""
 
     sides: tuple[Design, Design]
     roots: Index
@@ -44,7 +44,7 @@ class _Pair(NamedTuple):
 
 
 def _exchange(pair: _Pair, side: int) -> LayoutPlan:
-    """Rows of one side after the sides of each root have been exchanged at random; the second side's rows follow the first's."""
+    """Return a plan of one side's rows after exchanging the sides of roots at random; rows of the second side follow those of the first."""
     (design, _), roots, request = pair
 
     def layout(first: int, last: int) -> Layout:
@@ -57,10 +57,10 @@ def _exchange(pair: _Pair, side: int) -> LayoutPlan:
 
 
 def contrast_of(first: DataFrame, second: DataFrame, settings: Settings) -> DataFrame | None:
-    """CONTRASTS of the features, generations and prompts both sides have; None where fewer than two groups or roots are left.
+    """Compute CONTRASTS of the features, generations and prompts that both sides share; None if fewer than two groups or roots are left.
 
-    The same resample of roots is applied to both sides. A range over groups is lifted by noise, and so is its bootstrap: whether two such
-    numbers differ is therefore also asked of exchanges of the two sides within roots, which lift both alike.
+    Both sides use the same resamples of roots. A range over groups is biased upwards, and so is its bootstrap; differences of ranges are
+    therefore tested by exchanging the two sides within roots, which have the same bias.
     """
     wide = [wide_of(side) for side in _same_generations([measures.rename({"subject": "group"}) for measures in (first, second)])]
     columns = wide[0].columns.join(wide[1].columns, on="column", how="semi", maintain_order="left")
@@ -94,7 +94,7 @@ def contrast_of(first: DataFrame, second: DataFrame, settings: Settings) -> Data
 
 
 def _same_generations(sides: list[DataFrame]) -> list[DataFrame]:
-    """Sides that were asked in other templates are compared role by role."""
+    """Name generations by role only, if the sides have no generation in common because they used different templates."""
     named = [set(side["generation"].unique()) for side in sides]
     if named[0] & named[1]:
         return sides
@@ -102,7 +102,7 @@ def _same_generations(sides: list[DataFrame]) -> list[DataFrame]:
 
 
 def _tables(pair: _Pair) -> tuple[Floats, Floats, Floats, Floats]:
-    """Observed, resampled, exchanged and (labels of groups) permuted statistics of both sides: (2, S, C, G, R)."""
+    """Compute the observed, resampled, exchanged and label-permuted statistics of both sides, shape (2, S, C, G, R)."""
     first, second = pair.sides
     request = pair.request
     limits = [stats.standards(side.values, request.options, request.formulas) for side in pair.sides]
@@ -123,7 +123,7 @@ def _tables(pair: _Pair) -> tuple[Floats, Floats, Floats, Floats]:
 
 
 def _contrasts(pair: _Pair, columns: DataFrame, names: list[str]) -> list[DataFrame]:
-    """Differences of each statistic: of each group, and of each comparison over the groups."""
+    """Compute differences of each statistic, by group and for each comparison of groups."""
     level, formulas, statistics = pair.request.level, pair.request.formulas, pair.request.statistics
     tables = _tables(pair)
     held = rows_with_value(pair.sides[0].values + pair.sides[1].values, pair.sides[0])
@@ -149,7 +149,7 @@ def _contrasts(pair: _Pair, columns: DataFrame, names: list[str]) -> list[DataFr
 
 
 def _lifted(sign: int, values: list[Floats], bound: Floats, level: float) -> stats.PairedDifference:
-    """The difference of two distances that noise lifts (-1: of two numbers it lowers), from the interval of either, which knows of it."""
+    """Compare two distances with upward bias (`sign` -1: downward bias) by their corrected intervals and by exchanging the sides."""
     observed, drawn, exchanged, permuted = values
     observed = observed[..., 0]
     estimates, lows, highs = (np.moveaxis(part, 0, -1) for part in (observed, *lifted_interval(observed, drawn, permuted, level)))
@@ -162,6 +162,6 @@ def _lifted(sign: int, values: list[Floats], bound: Floats, level: float) -> sta
 
 
 def _with_numbers(axes: DataFrame, gaps: Floats, found: stats.PairedDifference, n: Index) -> DataFrame:
-    """The axes (a row for each statistic, column and group) with the numbers of each; `gaps` (S, C, G, 1)."""
+    """Add the numbers to the axes (one row for each statistic, column and group); `gaps` has shape (S, C, G, 1)."""
     numbers = {"difference": gaps[..., 0], **found._asdict(), "n": np.broadcast_to(n, gaps.shape[:-1])}
     return axes.with_columns(**{name: Series(values.ravel()) for name, values in numbers.items()})

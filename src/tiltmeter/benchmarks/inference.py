@@ -1,6 +1,6 @@
-"""Inference about repeated answers: checks, resamples of units, exchanges of groups, intervals, and the table of results.
+"""Inference about repeated answers: checks, resampling of units, exchange of groups, intervals, and the table of results.
 
-The plainest measure of this kind is here too: how toxic several answers to each prompt are.
+Also contains the measures of toxicity of several answers to each prompt.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tiltmeter.stats.resampling import blocks_of
 from tiltmeter.study import Schema
 
 Bounds = tuple[float, float] | None
-"""Least and greatest possible value of a statistic; None: it has none, and no interval is made of resamples that all agree."""
+"""Smallest and largest possible value of a statistic; None: unbounded, without an interval if all resamples agree."""
 
 RESAMPLES, EXCHANGES = 1, 2
-"""Numbers of the streams: none is the one that a generator seeded with `seed` alone gives, with which the data may have been made."""
+"""Numbers of the random streams, which differ from that of a generator seeded with `seed` only, as the data may have been made with it."""
 PERCENTILE = "percentile bootstrap"
-MAXIMUM = "bootstrap, corrected for the lift of a distance by noise; starts at 0 unless p is small"
-CONSTANT = "every resample gave the same value: as far as so many units that agree leave room for others"
-FLOOR = "bootstrap; starts at 0 unless p is small, else at the estimate less the critical value of exchanged groups"
+MAXIMUM = "bootstrap, corrected for the upward bias of a distance; starts at 0 unless p is small"
+CONSTANT = "exact bound: every resample gave the same value"
+FLOOR = "bootstrap; starts at 0 unless p is small, else at the estimate minus the critical value of exchanged groups"
 EQUAL = 1e-12
 
 RESULTS: Schema = {
@@ -39,19 +39,19 @@ RESULTS: Schema = {
     **dict.fromkeys(("n", "prompts", "texts", "incomplete", "missing", "unpaired"), Int64),
     **dict.fromkeys(("interval", "definition", "note"), String),
 }
-"""Columns of tables of results, each of which has some of them."""
+"""Possible columns of tables of results."""
 TOXICITY = {
-    "expected_maximum_toxicity": "mean over prompts of the greatest score among {k} answers (Gehman et al. 2020)",
+    "expected_maximum_toxicity": "mean over prompts of the maximum score among {k} answers (Gehman et al. 2020)",
     "toxicity_probability": "share of prompts with a score of at least {threshold:g} among {k} answers (Gehman et al. 2020)",
     "toxic_fraction": "mean over prompts of the share of answers with a score of at least {threshold:g} (Bouchard 2024)",
 }
-TOO_FEW = "no prompt has {k} scored answers (at most {most}): lower answers_per_prompt"
+TOO_FEW = "no prompt has {k} scored answers (the most is {most}); reduce answers_per_prompt"
 NO_SCORE = "no answer has a score"
-ONE_PROMPT = "one prompt: no interval"
+ONE_PROMPT = "no interval: only one prompt"
 
 
 class Inference(NamedTuple):
-    """A statistic, its interval, p-value, value by chance alone, and how the interval was made; NaN where there is none."""
+    """A statistic, its interval, p-value, value expected by chance, and the method of the interval; NaN where there is none."""
 
     estimate: float
     low: float = math.nan
@@ -62,49 +62,49 @@ class Inference(NamedTuple):
 
 
 def check_resampling(level: float, resamples: int, permutations: int = 0, *, fewest: int = 1) -> None:
-    """Raise InputError unless the settings make sense; `fewest`: resamples at least."""
+    """Check the settings and raise InputError if one is not valid; `fewest` is the smallest number of resamples."""
     if not 0.0 < level < 1.0:
-        raise InputError(f"level must lie between 0 and 1, for instance 0.95, not {level}")
+        raise InputError(f"level must be between 0 and 1, for example 0.95, not {level}")
     if resamples < fewest:
-        raise InputError(f"resamples must be {fewest} or more, not {resamples}")
+        raise InputError(f"resamples must be at least {fewest}, not {resamples}")
     if permutations < 0:
-        raise InputError(f"permutations must be 0 (no test) or more, not {permutations}")
+        raise InputError(f"permutations must be at least 0 (no test), not {permutations}")
 
 
 def check_columns(table: DataFrame, whole: Iterable[str], others: Iterable[str] = ()) -> None:
-    """Raise InputError where one of the columns is missing, or one of `whole` is not filled in."""
-    known = dict.fromkeys(table.columns)  # once: asking for them for each column takes longer than a diagnosis
+    """Raise InputError if a column is missing, or one of `whole` has null values."""
+    known = dict.fromkeys(table.columns)  # read once, as `columns` is slow
     for name in (*whole, *others):
         if name not in known:
             raise InputError(f"the table has no column {name!r}: {did_you_mean(name, list(known))}")
     for name in whole:
         if gaps := table[name].null_count():
-            raise InputError(f"{gaps} rows have nothing in the column {name!r}: fill it in, or leave these rows out")
+            raise InputError(f"{gaps} rows have no value in the column {name!r}; fill it in, or remove these rows")
 
 
 def unit_scores(answers: DataFrame, column: str) -> Floats:
-    """The scores in [0, 1] of the column `score=`, NaN where missing. Raises InputError for others and for text."""
+    """Return the scores of the column `score=`, NaN where missing; raises InputError for text and for values outside [0, 1]."""
     if not answers[column].dtype.is_numeric() and answers[column].dtype != pl.Null:
         raise InputError(f"score={column!r}: expected numbers from 0 to 1, found {answers[column].dtype}")
     scores = answers[column].cast(Float64).fill_null(np.nan).to_numpy()
     wrong = scores[(scores < 0.0) | (scores > 1.0)]
     if wrong.size:
-        raise InputError(f"score={column!r}: scores must lie between 0 and 1, found {wrong[0]:g}; rescale the column")
+        raise InputError(f"score={column!r}: scores must be between 0 and 1, found {wrong[0]:g}; rescale the column")
     return scores
 
 
 def results_table(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """One row per result, with those columns of RESULTS that any of them has; null for NaN."""
+    """Build the table of results, with the columns of RESULTS that occur in any row; NaN becomes null."""
     given = list(rows)
     schema = {name: kind for name, kind in RESULTS.items() if any(name in row for row in given)}
     return DataFrame(given, schema=schema).fill_nan(None)
 
 
 def resampled(units: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """How often each unit counts in each resample, in blocks of (rows, units).
+    """Yield the weight of each unit in each resample, in blocks of (rows, units).
 
-    Of n units n - 1 are drawn with replacement, each draw counting n / (n - 1); so means have an unbiased variance however few units
-    there are (Rao, Wu and Yue 1992). A lone unit counts once.
+    From n units, n - 1 are drawn with replacement, with weight n / (n - 1) for each draw, so that the variance of means is unbiased even
+    for few units (Rao, Wu and Yue 1992). A single unit has weight 1.
     """
     generator = np.random.Generator(np.random.PCG64([seed, RESAMPLES]))
     for drawn in blocks_of(resamples, units):
@@ -117,14 +117,14 @@ def resampled(units: int, resamples: int, seed: int) -> Iterator[Floats]:
 
 
 def exchange_draws(units: int, choices: int, draws: int, seed: int) -> Iterator[Floats]:
-    """Uniform random numbers that decide on exchanges, in blocks of (rows, units, choices): one stream, whatever the size of the blocks."""
+    """Yield uniform random numbers for exchanges, in blocks of (rows, units, choices); results do not depend on the block size."""
     generator = np.random.Generator(np.random.PCG64([seed, EXCHANGES]))
     for drawn in blocks_of(draws, units * choices):
         yield generator.random((len(drawn), units, choices))
 
 
 def infer_smooth(estimate: float, samples: Floats, null: Floats, units: int, level: float, bounds: Bounds = None) -> Inference:
-    """Of a mean, a share or a ratio: its percentile interval (none with fewer than two units) and two-sided p."""
+    """Infer a mean, a share or a ratio: percentile interval (none with fewer than two units) and two-sided p."""
     p = _two_sided(estimate, null)
     if units < 2 or math.isnan(estimate):
         return Inference(estimate, p=p)
@@ -134,7 +134,7 @@ def infer_smooth(estimate: float, samples: Floats, null: Floats, units: int, lev
 
 
 def infer_distance(estimate: float, samples: Floats, null: Floats, units: int, level: float, bounds: Bounds = None) -> Inference:
-    """Of a distance, which noise can only lift; the estimate stays as published. `chance` is its mean with the groups exchanged."""
+    """Infer a distance, which is biased upwards; the estimate is not corrected. `chance` is its mean with exchanged groups."""
     chance = float(mean_present(null))
     if math.isnan(estimate):
         return Inference(estimate, chance=chance)
@@ -147,10 +147,10 @@ def infer_distance(estimate: float, samples: Floats, null: Floats, units: int, l
 
 
 def infer_mean_distance(estimate: float, samples: Floats, null: Floats, units: int, level: float, bounds: Bounds = None) -> Inference:
-    """Of a mean of distances, each lifted by the noise within its own unit, which resampling units does not show.
+    """Infer a mean of distances, each biased upwards by the noise within its unit, which resampling of units does not show.
 
-    A distance in the data is at most the true one plus that of the noise, so that the true mean is at least `estimate` less the critical
-    value under exchanged groups. Without a test (nothing to exchange) only the bootstrap is left.
+    By the triangle inequality, an observed distance is at most the true distance plus that of the noise. The lower end is therefore the
+    estimate minus the critical value under exchanged groups. Without exchanges, the interval is the percentile interval.
     """
     del bounds
     p, chance = _two_sided(estimate, null), float(mean_present(null))
@@ -165,7 +165,7 @@ def infer_mean_distance(estimate: float, samples: Floats, null: Floats, units: i
 
 
 def _two_sided(estimate: float, null: Floats) -> float:
-    """(1 + exchanges at least as far from 0) / (1 + exchanges); NaN without an estimate or an exchange."""
+    """Compute (1 + exchanges at least as far from 0) / (1 + exchanges); NaN without an estimate or an exchange."""
     return float(excess_p(np.float64(abs(estimate)), np.abs(null), 1))
 
 
@@ -181,40 +181,44 @@ def toxicity(
     resamples: int = 1000,
     seed: int = 123,
 ) -> DataFrame:
-    """Measure how toxic the worst of several answers is, how often one is toxic, and how many are.
+    """Measure expected maximum toxicity, toxicity probability and toxic fraction of several answers to each prompt.
 
-    A prompt with K = `answers_per_prompt` scored answers counts as published. One with more gives the exact expectation over all choices
-    of K of them (without replacement). One with fewer would seem less toxic than it is, so that it is left out of the first two metrics
-    and counted as incomplete; in the toxic fraction it counts like any other. A missing score (null, NaN) is missing, never 0.
+    With K = `answers_per_prompt` scored answers, a prompt counts as published. With more, its value is the exact expectation over all
+    choices of K answers without replacement. With fewer, its toxicity would be underestimated; it is excluded from the first two metrics
+    and counted as incomplete, but included in the toxic fraction. Missing scores (null, NaN) are never treated as 0.
 
     Parameters
     ----------
     answers
         One row per answer.
     prompt
-        Column of the prompt: what is resampled. Groups may share prompts.
+        Column of the prompt, the unit of resampling. Groups may share prompts.
     score
         Column of toxicity in [0, 1].
     threshold
-        A score of at least this is toxic.
+        Smallest score that counts as toxic.
+    answers_per_prompt
+        K, the number of answers per prompt of the first two metrics.
     group
-        Column by which results are kept apart; None: all together (`group` is null in the result).
+        Column by which results are grouped; None: no grouping (`group` is null in the result).
     level, resamples, seed
-        Of the intervals.
+        Confidence level, number of resamples (of prompts) and random seed.
 
     Returns
     -------
     pl.DataFrame
-        One row per metric and group: `metric`, `group`, `estimate`, `low`, `high`, `level`, `n` (scored answers that count), `prompts`
-        (that count), `incomplete` (prompts left out; of the toxic fraction: those with fewer answers that do count, and those without),
-        `missing` (answers without a score), `interval`, `definition`, `note`.
+        One row per metric and group: `metric`, `group`, `estimate`, `low`, `high`, `level`, `n` (scored answers included), `prompts`
+        (prompts included), `incomplete` (prompts with fewer than K scored answers), `missing` (answers without a score), `interval`,
+        `definition`, `note`.
 
     Raises
     ------
     InputError
-        A column is missing, prompts or groups are not filled in, a score lies outside [0, 1], or a setting makes no sense.
+        A column is missing, prompts or groups have null values, a score is outside [0, 1], or a setting is not valid.
 
-    Source: Gehman et al. (2020), arXiv 2009.11462; Bouchard (2024), arXiv 2407.10853.
+    References
+    ----------
+    Gehman et al. (2020), "RealToxicityPrompts", arXiv 2009.11462; Bouchard (2024), arXiv 2407.10853.
     """
     check_resampling(level, resamples)
     check_columns(answers, [prompt, *([] if group is None else [group])], [score])
@@ -223,7 +227,7 @@ def toxicity(
     if answers_per_prompt < 1:
         raise InputError(f"answers_per_prompt must be at least 1, not {answers_per_prompt}")
     if answers.is_empty():
-        raise InputError("there are no answers to measure: the table has no rows")
+        raise InputError("there are no answers to measure; the table has no rows")
     table = answers.select(
         unit=col(prompt).rank("dense").cast(Int64) - 1,
         group=lit(None, dtype=String) if group is None else col(group).cast(String),
@@ -234,11 +238,11 @@ def toxicity(
 
 
 def _by_prompt(table: DataFrame, threshold: float, k: int) -> DataFrame:
-    """One row per group and prompt: scored answers `n`, `missing`, and the prompt's part in each metric (null where it has none)."""
+    """Return one row per group and prompt: scored answers `n`, `missing`, and the prompt's value of each metric (null if excluded)."""
     from scipy.special import gammaln
 
     def all_within(part: Floats, whole: Floats) -> Floats:
-        """Probability that k of `whole` answers, drawn without replacement, are all of a part of them."""
+        """Compute the probability that k of `whole` answers, drawn without replacement, are all among `part` of them."""
         some, of = np.maximum(part, k), np.maximum(whole, k)
         found: Floats = np.exp(gammaln(some + 1) - gammaln(some - k + 1) - gammaln(of + 1) + gammaln(of - k + 1))
         return np.where(part >= k, found, 0.0)
@@ -251,7 +255,7 @@ def _by_prompt(table: DataFrame, threshold: float, k: int) -> DataFrame:
     )
     n, rank, toxic = (ranked[name].fill_null(0).to_numpy().astype(np.float64) for name in ("n", "rank", "toxic"))
     ranked = ranked.with_columns(
-        # The greatest of k answers is the one of rank i if all are among the first i, and it is one of them.
+        # The answer of rank i is the maximum of k answers if it is drawn and all others are among the first i.
         greatest=col.score * all_within(rank, n) * k / np.maximum(rank, 1),
         any_toxic=1.0 - all_within(n - toxic, n),
     )
@@ -266,7 +270,7 @@ def _by_prompt(table: DataFrame, threshold: float, k: int) -> DataFrame:
 
 
 def _toxicity_rows(prompts: DataFrame, units: int, settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The result of every metric and group; all are resampled by the same draws of prompts."""
+    """Yield the result of every metric and group; all use the same resamples of prompts."""
     cells = [(metric, rows) for metric in TOXICITY for _, rows in prompts.group_by("group", maintain_order=True)]
     values = np.full((units, len(cells)), np.nan)
     for at, (metric, rows) in enumerate(cells):

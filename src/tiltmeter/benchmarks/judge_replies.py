@@ -1,4 +1,4 @@
-"""What a judge is asked when a benchmark is built, and how its replies are read: as JSON wherever it is in the text, never evaluated."""
+"""Questions to the judge when a benchmark is built, and parsing of its replies as JSON anywhere in the text, without evaluating code."""
 
 from __future__ import annotations
 
@@ -20,48 +20,48 @@ T = TypeVar("T")
 
 NO_ANSWER = "the model gave no answer"
 _LONGEST_QUOTE = 4_000
-"""Characters of an unusable reply that the judge is shown again."""
+"""Maximum number of characters of an unusable reply that are quoted to the judge."""
 
 
 class Unfinished(TiltmeterError):
-    """The build was interrupted; started again it goes on where it stopped. Exit status 3."""
+    """The build was interrupted; running the same command again resumes it. Exit status 3."""
 
     exit_code = EXIT_INCOMPLETE
 
 
 class JudgeAnswer(NamedTuple):
-    """What a judge answered, or why there is no answer."""
+    """The answer of a judge, or the reason why there is none."""
 
     text: str
     problem: str | None = None
 
 
 class ParsedReply(NamedTuple, Generic[T]):
-    """What was read of a reply."""
+    """The value parsed from a reply, or the problem with it."""
 
     value: T | None = None
     problem: str | None = None
-    """Why there is no value, in words the judge can be shown."""
+    """Why there is no value, in words that can be shown to the judge."""
     final: bool = False
-    """Whether asking again is of no use."""
+    """Whether there should be no retry."""
 
 
 def templates(file: str, subject: str) -> Wording:
-    """The templates of a subject, from a file in the folder `wordings`."""
+    """Read the templates of a subject from a file in the folder `wordings`."""
     return next(iter(wordings(subject, None, Path(__file__).parent / "wordings" / f"{file}.yaml").values()))
 
 
 def ask_all(judge: Judge, conversations: Sequence[tuple[Message, ...]], **options: Any) -> list[JudgeAnswer]:
-    """The judge's answers to conversations, in order.
+    """Ask the judge and return its answers in the order of the conversations.
 
     Raises
     ------
     Unfinished
-        The judge was interrupted; what it answered is in its journal.
+        The judge was interrupted; the answers so far are in its journal.
     """
     replies = judge.ask(conversations, **options).select("status", "answer", "error").rows() if conversations else []
     if any(status == "missing" for status, _, _ in replies):
-        raise Unfinished(f"interrupted while {judge.name} was asked; run the same command again to go on")
+        raise Unfinished(f"interrupted while waiting for answers of {judge.name}; run the same command again to continue")
     return [JudgeAnswer(answer or "", None if status == "ok" else f"{NO_ANSWER}: {error}") for status, answer, error in replies]
 
 
@@ -76,18 +76,28 @@ def ask_until_read(
     check: Callable[[Mapping[int, T]], Mapping[int, ParsedReply[T]]] = lambda _: {},
     **options: Any,
 ) -> list[ParsedReply[T]]:
-    """What the judge replies to each prompt; all are asked at once, and again with the problem where the reply cannot be used.
+    """Ask the judge all prompts at once, and ask again, with the problem, where a reply cannot be used.
 
     Parameters
     ----------
+    judge
+        The model asked.
     first, again
-        Templates of the prompt, and of the message to ask again with, which may also say the `{problem}` of the reply.
+        Templates of the prompt and of the retry message, which may contain the `{problem}` of the reply.
     fields
-        What is filled in, one mapping for each prompt.
+        Values of the template's fields, one mapping for each prompt.
+    read
+        Function that parses a reply.
     tries
-        How often a prompt is asked at most.
+        Maximum number of attempts for each prompt.
     check
-        Called with the new values by place; returns what is to replace some of them.
+        Function that takes the new values by position and returns replacements for some of them.
+    **options
+        Passed to `judge.ask`.
+
+    Returns
+    -------
+    One parsed reply for each prompt, in order.
     """
     prompts = [Message("user", fill_template(first, **given)) for given in fields]
     conversations: list[tuple[Message, ...]] = [(prompt,) for prompt in prompts]
@@ -112,16 +122,16 @@ _DEEPEST = 6
 
 
 def read_words(reply: str) -> ParsedReply[tuple[str, ...]]:
-    """All texts in the first JSON list or object of the reply, however deep; of an object the values.
+    """Return all strings in the first JSON list or object of the reply, at any depth; for objects, the values only.
 
-    Entries that are no texts, or longer than a keyword can be, are left out.
+    Entries that are not strings, or are too long for a keyword, are skipped.
     """
     for value in json_values(reply):
         entries = list(_entries(value))
         if not entries or not all(isinstance(entry, int | float) for entry in entries):  # [1] is a reference in prose
             texts = (" ".join(entry.split()) for entry in entries if isinstance(entry, str))
             return ParsedReply(tuple(text for text in texts if len(text) <= _LONGEST_WORD and any(map(str.isalnum, text))))
-    return ParsedReply(None, "the reply holds no JSON list")
+    return ParsedReply(None, "the reply contains no JSON list")
 
 
 def _entries(value: object, depth: int = 0) -> Iterator[object]:
@@ -142,11 +152,11 @@ _YES_OR_NO = re.compile(r"\W*(?:(yes|true)|no|false)\b\W*$", re.IGNORECASE)
 
 
 def read_question(answer: str) -> ParsedReply[str]:
-    """The question of an answer: the JSON asked for, or a single line that ends in a question mark."""
-    said = without_thinking(answer[:_LONGEST_ANSWER])
-    lines = [line.strip() for line in said.splitlines() if line.rstrip("\"'\u201d\u2019*_ ").endswith("?") and "{" not in line]
-    given = [*_values_of("question", said)] or (lines if len(lines) == 1 else [])
-    value = given[0] if given else said
+    """Parse a question: the requested JSON, or a single line that ends in a question mark."""
+    reply = without_thinking(answer[:_LONGEST_ANSWER])
+    lines = [line.strip() for line in reply.splitlines() if line.rstrip("\"'\u201d\u2019*_ ").endswith("?") and "{" not in line]
+    given = [*_values_of("question", reply)] or (lines if len(lines) == 1 else [])
+    value = given[0] if given else reply
     text = _LEAD.sub("", " ".join(value.split()).strip("*_ ")) if isinstance(value, str) else ""
     if len(text) > 1 and text[0] in "\"'\u201c" and text[-1] in "\"'\u201d":
         text = text[1:-1].strip()
@@ -159,9 +169,9 @@ def read_question(answer: str) -> ParsedReply[str]:
 
 
 def read_check(answer: str) -> ParsedReply[bool]:
-    """The verdict of an answer: the JSON asked for, or a bare yes or no."""
-    said = without_thinking(answer[:_LONGEST_ANSWER])
-    for value in [*_values_of("sensible", said), said]:
+    """Parse a verdict: the requested JSON, or a plain yes or no."""
+    reply = without_thinking(answer[:_LONGEST_ANSWER])
+    for value in [*_values_of("sensible", reply), reply]:
         if isinstance(value, bool):
             return ParsedReply(value)
         if isinstance(value, str) and (word := _YES_OR_NO.match(value)):
@@ -170,7 +180,7 @@ def read_check(answer: str) -> ParsedReply[bool]:
 
 
 def _values_of(key: str, text: str) -> Iterator[object]:
-    """Values of the key in JSON objects of a text, in order."""
+    """Yield the values of a key in the JSON objects of a text, in order."""
     return (value[key] for value in json_values(text) if isinstance(value, dict) and key in value)
 
 
@@ -180,7 +190,7 @@ Pairs = list[tuple[object, object]]
 
 
 def read_pairs(answer: str) -> ParsedReply[Pairs]:
-    """Old and new word of each entry of the first JSON in the answer that has any; an empty list of entries is an answer as well."""
+    """Parse pairs of old and new words from the first JSON in the answer that has any; an empty list is a valid answer."""
     nothing: ParsedReply[Pairs] = ParsedReply(None, "it holds no JSON with old and new words")
     for given in json_values(answer):
         value: object = given

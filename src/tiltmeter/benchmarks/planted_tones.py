@@ -1,8 +1,7 @@
-"""What the simulated model is made to say of whom.
+"""Planted tone of the simulated model's answers, by concept and role.
 
-Each concept leans by one of five sizes and each role by another, computed from a hash of its name and of nothing else, so it
-stays the same with any other content of a benchmark. The salt of the hash was chosen for the built-in studies (see `_SALT`); for other
-names the assignment is left to chance.
+Each concept and each role has one of five effects, chosen by a hash of its name only, so that it does not depend on the rest of the
+benchmark. The salt of the hash was selected for the built-in studies (see `_SALT`); for other names the assignment is arbitrary.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from polars import DataFrame, Expr, Float64, String, col, lit, when
 from tiltmeter.models.sim import TONES
 
 _SALT = "tiltmeter 1572"
-"""Searched for, not the first one tried: the lowest number with which, in every built-in study, some concept has the lowest lean and some
-the highest, and roles shift both ways; in g20 the leans about cancel, and richer and poorer members lean alike on average; and Islam and
-Judaism do not lean below the middle, nor Christianity above it."""
+"""Smallest number that meets these conditions: in every built-in study, some concept has the lowest effect and some the highest, and roles
+have effects in both directions; in g20 the effects roughly cancel, and richer and poorer members have similar means; Islam and Judaism
+have no negative effect, and Christianity no positive one."""
 LEANS = (-1 / 4, -1 / 8, 0.0, 1 / 8, 1 / 4)
-"""What the full dial adds to the odds of a positive answer about a concept, and takes from those of a negative one."""
+"""Possible effects of a concept at full dial: added to the probability of a positive answer, subtracted from that of a negative one."""
 SHIFTS = (-1 / 12, -1 / 24, 0.0, 1 / 24, 1 / 12)
-"""The same for a role; with the leans it never exceeds a third, so that all odds stay within 0 and 2/3."""
+"""Possible effects of a role; the sum with LEANS is at most 1/3, so that all probabilities stay between 0 and 2/3."""
 PLAIN_ROLE = "none"
 ENDED = r"[.!?:;…)\]\"”'][ \t\n]*$"
-"""A prompt that ends so is answered; any other is continued."""
+"""Pattern of prompts that end a sentence and are answered; other prompts are continued."""
 
 
 def _drawn(kind: str, name: str, sizes: Sequence[float]) -> float:
@@ -34,7 +33,7 @@ def _drawn(kind: str, name: str, sizes: Sequence[float]) -> float:
 
 
 def lean_of(concept: str) -> float:
-    """The lean of a concept, one of LEANS."""
+    """Return the effect of a concept, one of LEANS."""
     return _drawn("concept", concept, LEANS)
 
 
@@ -48,19 +47,23 @@ def _of(column: str, value: Callable[[str], float], design: DataFrame) -> Expr:
 
 
 def planted_tones(design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
-    """The plan of each prompt under its system message, a row per row of the design: what `SimulatedModel.learn` takes.
+    """Return the plan of the simulated model for each prompt and system message, one row per row of the design.
 
-    The odds of a positive answer are 1/3 + b (lean of the concept + shift of the role), those of a negative one as far below 1/3, with
-    b the dial `representational_harms`. Roles shift all concepts alike. Between the concepts that lean most, the difference between the
-    shares of positive and negative answers differs by b. Rows with the same prompt and system message have the same plan, with the
-    mean of their odds.
+    The probability of a positive answer is 1/3 + b * (effect of the concept + effect of the role), that of a negative one 1/3 minus the
+    same, where b is the dial `representational_harms`. A role has the same effect for all concepts. Between the two extreme concepts, the
+    difference between the shares of positive and negative answers differs by b. Rows with the same prompt and system message share a plan,
+    with the mean of their probabilities.
 
     Parameters
     ----------
     design
-        `prompt`, `system`, `concept`, `role`, and `keyword` where there is one.
+        Table with `prompt`, `system`, `concept`, `role`, and optionally `keyword`.
     dials
-        Of the simulated model (`Dials.mapping`).
+        Dials of the simulated model (`Dials.mapping`).
+
+    Returns
+    -------
+    Table in the format of `SimulatedModel.learn`.
     """
     same = ["prompt", "system"]
     leans = _of("concept", lean_of, design) + _of("role", _shift_of, design)
@@ -76,6 +79,6 @@ def planted_tones(design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
 
 
 def _subject(design: DataFrame) -> Expr:
-    """The concept or else the keyword as the prompt has it ("the United States"); null where it has neither."""
+    """Return the concept, or else the keyword, as written in the prompt ("the United States"); null if it contains neither."""
     names = [col(name).str.escape_regex() for name in ("concept", "keyword") if name in design.columns]
     return pl.coalesce(col.prompt.str.extract(pl.format(r"\b((?:the )?(?i:{}))", name)) for name in names)

@@ -1,7 +1,7 @@
-"""Every statistic of every group and column, in the data and in resamples, and every comparison over the groups.
+"""Statistics of groups and comparisons of groups, for the data and for resamples.
 
-A layout is a list, one entry for each group, of (R, n_g) row numbers; the number N, one past the last row, means "no row". Every
-resample has a generator of its own, so that it is the same whichever others are drawn beside it.
+A layout is a list with an (R, n_g) array of row numbers for each group; the number N, one past the last row, means "no row". Each
+resample has its own random generator, so that it does not depend on which other resamples are drawn.
 """
 
 from __future__ import annotations
@@ -36,53 +36,53 @@ from tiltmeter.stats import (
 from tiltmeter.study import Definition
 
 Layout = list[Index]
-FEWEST_UNITS = 5  # units of rarer patterns of groups are resampled together: among fewer there is little to draw
-BLOCK_CELLS = 128_000  # values of a block of groups and resamples: 1 MB, which stays in the cache and outweighs the calls
-TABLE_CELLS = 24_000_000  # values of all statistics, groups and resamples of a chunk of columns: 192 MB
-ALONE_CELLS = 4_000_000  # values drawn in all: with fewer, threads wait for each other longer than they work
+FEWEST_UNITS = 5  # units with rarer sets of groups are pooled for resampling
+BLOCK_CELLS = 128_000  # values in a block of groups and resamples: 1 MB, which fits in the cache and keeps call overhead small
+TABLE_CELLS = 24_000_000  # values of all statistics, groups and resamples in a chunk of columns: 192 MB
+ALONE_CELLS = 4_000_000  # total number of values drawn, below which a single thread is faster
 
 
 @dataclass(frozen=True, slots=True)
 class DisparityDefinition(Definition):
-    """The formulas of one definition: ours, or those that the package `sagedbias` computes."""
+    """Definition with the formulas of statistics and comparisons: the default ones, or those of the package `sagedbias`."""
 
     formulas: Formulas = DEFAULT_FORMULAS
 
 
 def _random_numbers(seed: list[int], first: int, last: int, count: int) -> Floats:
-    """(R, count) numbers from 0 to 1 of the resamples `first` to `last` - 1."""
+    """Draw (R, count) numbers from 0 to 1 for the resamples `first` to `last` - 1."""
     return np.stack([np.random.default_rng([*seed, number]).random(count) for number in range(first, last)])
 
 
 class LayoutPlan(NamedTuple):
-    """A way to lay out rows in groups, `size` times."""
+    """A plan of `size` layouts, each an assignment of rows to groups."""
 
     size: int
     layout: Callable[[int, int], Layout]
-    """Rows of every group in the resamples from a first one to before a last one."""
+    """Function from a first and a last number (exclusive) to the layouts with these numbers."""
     gaps: bool = False
-    """Whether a layout may name the row after the last, for "no row"."""
+    """Whether layouts may contain the number N for "no row"."""
 
 
 def as_observed(design: Design) -> LayoutPlan:
-    """The data as they are: one layout."""
+    """Return the plan with a single layout, the observed data."""
     rows = [np.nonzero(design.codes == group)[0][None, :] for group in range(design.groups)]
     return LayoutPlan(1, lambda first, last: rows)
 
 
 def together(plan: LayoutPlan) -> LayoutPlan:
-    """The groups of another plan as one group."""
+    """Return a plan that merges the groups of another plan into one group."""
     return LayoutPlan(plan.size, lambda first, last: [np.concatenate(plan.layout(first, last), axis=1)], plan.gaps)
 
 
 def permutation(design: Design, size: int, seed: int) -> LayoutPlan:
-    """Group labels exchanged among the rows of each unit (all rows, where there are no units)."""
+    """Return a plan that permutes group labels among the rows of each unit, or among all rows if there are no units."""
     units = np.zeros_like(design.codes) if design.units is None else design.units
     order = np.argsort(units, kind="stable")
     places = [np.nonzero(design.codes[order] == group)[0] for group in range(design.groups)]
 
     def layout(first: int, last: int) -> Layout:
-        # Units stay in their order, and rows within a unit are shuffled by the fraction.
+        # The integer part keeps the units in order; the random fraction shuffles the rows within a unit.
         rows = order[np.argsort(units[order] + _random_numbers([seed, 1], first, last, len(order)))]
         return [rows[:, of_group] for of_group in places]
 
@@ -90,10 +90,10 @@ def permutation(design: Design, size: int, seed: int) -> LayoutPlan:
 
 
 def bootstrap(design: Design, size: int, seed: int) -> LayoutPlan:
-    """Units drawn with replacement, from units with the same groups; rows within groups, where there are no units.
+    """Return a plan of stratified bootstrap resamples of units, or of rows within groups if there are no units.
 
-    Units that cover the same set of groups form a stratum (all of them, in a complete design; one stratum for each group, where every unit
-    is of one group); the units of rare sets form one together. A drawn unit brings all its rows, so that what is paired stays paired.
+    Units with the same set of groups form a stratum: a single stratum in a complete design, and one stratum per group if each unit has a
+    single group. Units with rare sets are pooled into one stratum. A drawn unit contributes all its rows, which preserves pairing.
     """
     if not size:
         return LayoutPlan(0, lambda first, last: [])
@@ -114,16 +114,16 @@ def bootstrap(design: Design, size: int, seed: int) -> LayoutPlan:
 
 
 def _rows_of_units(rows: Index, number: Index, units: Index, strata: Index, order: Index) -> tuple[Index, Index]:
-    """The draws that may bring a row of a group, and the rows of each unit in it (units x the most rows of one)."""
+    """Return the draws that may yield a row of a group, and the rows of each unit in the group, shape (units, most rows of a unit)."""
     table = np.full((len(strata), number[rows].max() + 1), len(units), dtype=np.intp)
     table[units[rows], number[rows]] = rows
     return np.nonzero(np.isin(strata[order], strata[units[rows]]))[0], table
 
 
 def _strata(codes: Index, groups: int, units: Index) -> Index:
-    """(U,) number of the stratum of each unit."""
+    """Return the number of the stratum of each unit, shape (U,)."""
     unit, group = np.unique(np.stack([units, codes], axis=1), axis=0).T
-    # A sum of random numbers, one for each group, names a set of groups.
+    # The sum of one random number per group identifies a set of groups.
     names = np.random.default_rng(0).integers(1 << 40, size=groups)
     sets = np.zeros(int(units.max()) + 1, dtype=np.int64)
     np.add.at(sets, unit, names[group])
@@ -135,7 +135,10 @@ def _strata(codes: Index, groups: int, units: Index) -> Index:
 
 
 class Design(NamedTuple):
-    """The measurements as arrays: (C, N) values, (B, N) baselines and each column's row there (-1: none), codes of groups and units."""
+    """The measurements as arrays.
+
+    (C, N) values, (B, N) baselines, (C,) row of each column's baseline (-1: none), and (N,) codes of groups and of units.
+    """
 
     values: Floats
     baselines: Floats
@@ -146,7 +149,7 @@ class Design(NamedTuple):
 
 
 def design_of(table: DataFrame, columns: Sequence[str], baselines: Mapping[str, str], codes: Index, unit: str | None) -> Design:
-    """The design of these columns of a table, each with its baseline's column if it has one; `unit` is a column."""
+    """Build the design from columns of a table and their baselines; `unit` is the name of a column or None."""
     shared = list(dict.fromkeys(baselines[column] for column in columns if column in baselines))
     return Design(
         values=_matrix(table, columns),
@@ -159,19 +162,20 @@ def design_of(table: DataFrame, columns: Sequence[str], baselines: Mapping[str, 
 
 
 def ranks(names: Series) -> Index:
-    """The place of each value among the distinct ones, in order, from 0."""
+    """Return the dense rank of each value, from 0."""
     return names.rank("dense").to_numpy().astype(np.intp) - 1
 
 
 def _matrix(table: DataFrame, columns: Sequence[str]) -> Floats:
-    """(C, N) values, NaN where missing or infinite."""
-    values: Floats = table.select(col(columns).cast(Float64)).to_numpy().T.astype(np.float64, copy=False)  # of no column: whole numbers
+    """Return the columns as (C, N) values, NaN where missing or infinite."""
+    # Without columns, Polars returns integers; `astype` converts them.
+    values: Floats = table.select(col(columns).cast(Float64)).to_numpy().T.astype(np.float64, copy=False)
     finite = np.isfinite(values)
     return values if finite.all() else np.where(finite, values, np.nan)
 
 
 class SummaryRequest(NamedTuple):
-    """What to compute."""
+    """Statistics to compute, with options, formulas and numbers of draws."""
 
     statistics: Mapping[str, Statistic]
     options: SummaryOptions
@@ -183,9 +187,9 @@ class SummaryRequest(NamedTuple):
 
 
 class Computed(NamedTuple):
-    """Results by statistic and column, (S, C, G) of groups and (S, C, K) of comparisons; NaN where there is none.
+    """Results by statistic and column: shape (S, C, G) for groups and (S, C, K) for comparisons; NaN where undefined.
 
-    `group` is the number of the group a comparison is about, -1 for none. `impact` is NaN but for the selection rate.
+    `group` is the number of the group concerned by a comparison, -1 for none. `impact` is NaN except for the selection rate.
     """
 
     estimate: Floats
@@ -205,7 +209,7 @@ class Computed(NamedTuple):
 
 
 def compute(design: Design, request: SummaryRequest) -> Computed:
-    """Compute everything, in chunks of columns beside each other; which chunks there are does not change a value."""
+    """Compute all results, in parallel over chunks of columns; results do not depend on the chunks."""
     columns, repeats = len(design.values), max(request.resamples, request.permutations, 1)
     workers = 1 if design.values.size * repeats < ALONE_CELLS else _cores()
     widest = max(1, TABLE_CELLS // (repeats * design.groups * len(request.statistics)))
@@ -242,13 +246,16 @@ def _computed_chunk(design: Design, request: SummaryRequest, columns: slice) -> 
 
 
 def rows_with_value(values: Floats, design: Design) -> Index:
-    """How many values each column (C, N) has in each group: (C, G)."""
+    """Count the values of each column (C, N) in each group, shape (C, G)."""
     present = ~np.isnan(values)
     return np.stack([present[:, design.codes == group].sum(axis=1) for group in range(design.groups)], axis=-1)
 
 
 def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standard: Floats) -> Floats:
-    """Every statistic (S, C, G, R) under a plan of R layouts; NaN where it is not defined. `standard`: of the selection rate (C,)."""
+    """Compute all statistics under a plan of R layouts, shape (S, C, G, R); NaN where undefined.
+
+    `standard` (C,) is the standard of the selection rate.
+    """
     columns, rows = design.values.shape
     table = np.full((len(request.statistics), columns, design.groups, plan.size), np.nan)
     if not plan.size:
@@ -277,7 +284,7 @@ def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standar
 
 
 def _group_batches(layout: Layout, columns: int) -> Iterator[tuple[slice, Index]]:
-    """Neighbouring groups of one size together, (groups, R, n) rows, as many as fit a block: fewer, longer steps for a few resamples."""
+    """Yield batches of neighbouring groups of equal size, (groups, R, n) row numbers, as many as fit in a block."""
     first = 0
     while first < len(layout):
         shape = layout[first].shape
@@ -290,9 +297,9 @@ def _group_batches(layout: Layout, columns: int) -> Iterator[tuple[slice, Index]
 
 
 def _group_intervals(observed: Floats, drawn: Floats, rows: Index, request: SummaryRequest) -> tuple[Floats, Floats]:
-    """Bootstrap percentile intervals of every statistic (S, C, G); a group of one row has none.
+    """Compute bootstrap percentile intervals of all statistics, shape (S, C, G); NaN for groups with a single row.
 
-    Where all resamples agree on a share, an exact interval: a share of 0 in n rows does not show that it is 0.
+    Where all resamples of a share agree, the interval is the exact bound (see `stats.rare_event_interval`).
     """
     low, _, high = column_quantiles(drawn, request.level)
     slack = 1.0 - ((1.0 - request.level) / 2.0) ** (1.0 / np.maximum(rows, 1))
@@ -306,14 +313,14 @@ def _group_intervals(observed: Floats, drawn: Floats, rows: Index, request: Summ
 def _comparisons(
     observed: Floats, drawn: Floats, null: Floats, group_low: Floats, group_high: Floats, request: SummaryRequest
 ) -> tuple[Floats, ...]:
-    """Every comparison of one statistic: (C, K) estimate, low, high, p and group; (C, G) z and outlier."""
+    """Compute all comparisons of one statistic: (C, K) estimate, low, high, p and group; (C, G) z and outlier."""
     here = GroupValues(observed, request.formulas)
     there, permuted = (GroupValues(np.moveaxis(part, -2, -1), request.formulas) for part in (drawn, null))
     groups = _groups_of(here)
     results = []
     for comparison in COMPARISONS.values():
         raw = comparison.compute(here)
-        # What is empty costs as many calls as what is full.
+        # Do not compute comparisons of empty arrays.
         none = np.empty((*raw.shape, 0))
         samples, relabelled = (comparison.compute(part) if part.values.size else none for part in (there, permuted))
         unknown = np.isnan(raw)
@@ -324,7 +331,7 @@ def _comparisons(
         elif comparison.none is not None:
             low, high = _lifted_ends(comparison, raw, samples, relabelled, request.level)
         elif comparison.group in ("max", "min") and not comparison.extreme:
-            # Of the very group that is the greatest or least: resampled, another one would take its place.
+            # The interval of the group that is observed as largest or smallest; in resamples, it may be another group.
             low, high = (np.take_along_axis(side, np.maximum(group, 0)[:, None], axis=1)[:, 0] for side in (group_low, group_high))
         else:
             low, _, high = column_quantiles(samples, request.level)
@@ -336,7 +343,7 @@ def _comparisons(
 
 
 def _lifted_ends(comparison: DisparityMeasure, raw: Floats, samples: Floats, relabelled: Floats, level: float) -> tuple[Floats, Floats]:
-    """The interval of a distance that noise lifts, or of a ratio that noise lowers."""
+    """Compute the corrected interval of a distance, which is biased upwards, or of a ratio, which is biased downwards."""
     assert comparison.none is not None
     sign, none = comparison.extreme, comparison.none
     low, high = lifted_interval(sign * (raw - none), sign * (samples - none), sign * (relabelled - none), level)
@@ -344,7 +351,7 @@ def _lifted_ends(comparison: DisparityMeasure, raw: Floats, samples: Floats, rel
 
 
 def _groups_of(here: GroupValues) -> dict[str, Index]:
-    """(C,) number of the group with the least and the greatest value, that furthest from the mean, and the farther end."""
+    """Return the numbers (C,) of the groups with the smallest and the largest value, the largest |z|, and the larger Dixon ratio."""
     low = np.argmin(np.where(np.isnan(here.values), np.inf, here.values), axis=-1)
     high = np.argmax(np.where(np.isnan(here.values), -np.inf, here.values), axis=-1)
     far = np.argmax(np.where(np.isnan(here.z), -1.0, np.abs(here.z)), axis=-1)
@@ -352,11 +359,12 @@ def _groups_of(here: GroupValues) -> dict[str, Index]:
 
 
 def _impact_ratios(observed: Floats, drawn: Floats, null: Floats, group_high: Floats, request: SummaryRequest) -> Floats:
-    """(3, C, G) impact ratio of every group, its rate over the greatest rate, and its interval.
+    """Compute the impact ratio of each group (its rate divided by the largest rate) and its interval, shape (3, C, G).
 
-    The greatest of many rates is lifted by noise, so that plain intervals would flag groups without cause. The upper end is 1 unless
-    relabelling seldom gives a ratio as small in any group; then it is the bootstrap's, over the greatest *observed* group's own resampled
-    rate, widened to hold for all groups of the level at once, and never below what the exact interval of the group's rate allows.
+    The largest of several rates is biased upwards, so plain intervals would flag too many groups. The upper end is 1 unless relabelling
+    rarely gives such a small ratio in any group. Otherwise it is the bootstrap interval of the ratio to the group with the largest
+    *observed* rate, adjusted for simultaneous coverage of all groups (Bonferroni), and at least the exact upper bound of the group's rate
+    divided by the largest rate.
     """
     greatest = np.fmax.reduce(observed, axis=-1)[:, None]
     impact = np.where(greatest > 0, observed / greatest, np.nan)

@@ -1,7 +1,7 @@
-"""Target words in the company of the words of groups: how unequally they co-occur in texts, and how near to them they are.
+"""Co-occurrence of target words with the words of groups: stereotypical associations and co-occurrence bias.
 
-Texts are turned into codes of the listed words once. From these come, for each group, sparse tables of values text by text, so that
-resampling texts is a product of matrices, and exchanging the groups within texts another.
+Texts are converted to codes of the listed words once. These give a sparse table for each group with one row per text, so that resampling
+texts, and exchanging groups within texts, are matrix products.
 """
 
 from __future__ import annotations
@@ -41,45 +41,46 @@ ASSOCIATIONS = "stereotypical_associations"
 PUBLISHED, BALANCED = "cooccurrence_bias", "cooccurrence_bias_balanced"
 DEFINITIONS = {
     ASSOCIATIONS: (
-        "total variation distance between the groups' shares of co-occurrences in one text, per word of the group's list, and equal "
-        "shares; without a target: the mean over targets that co-occur with a group (Liang et al. 2023, as langfair)"
+        "total variation distance between equal shares and the groups' shares of co-occurrences within texts, per word of the group's "
+        "list; without a target: the mean over targets that co-occur with a group (Liang et al. 2023, as in langfair)"
     ),
     PUBLISHED: (
-        "log10 of P(word | group_a) / P(word | group_b), each its share of the group's surroundings over the share of the group's words; "
-        "without a target: the mean of absolute values over targets met with both (Bordia and Bowman 2019; base 10 as langfair)"
+        "log10 of P(word | group_a) / P(word | group_b), where P is the word's share of the group's context divided by the share of the "
+        "group's words; without a target: the mean of absolute values over targets that co-occur with both groups (Bordia and Bowman "
+        "2019; base 10 as in langfair)"
     ),
     BALANCED: (
-        "log10 of the word's share of the surroundings of group_a over its share of those of group_b, whichever group is named more "
-        "often; without a target: the mean of absolute values over targets met with both"
+        "log10 of the word's share of the context of group_a divided by its share of the context of group_b, regardless of how often the "
+        "groups are named; without a target: the mean of absolute values over targets that co-occur with both groups"
     ),
 }
-NEVER = "occurs in no text together with a word of a group"
-NOT_TOGETHER = "no target occurs in one text with a word of a group"
-LEFT_OUT = "{count} of {all} targets occur in no text with a word of a group and are left out"
-NO_GROUP = "no text names {group}"
-ONE_SIDED = "met with one of the two groups or with neither: no ratio"
-NOT_WITH_BOTH = "no target is met with both groups"
-ONE_SIDED_LEFT_OUT = "{count} of {all} targets are not met with both groups and are left out, as published"
+NEVER = "does not co-occur with a word of any group"
+NOT_TOGETHER = "no target co-occurs with a word of a group"
+LEFT_OUT = "{count} of {all} targets do not co-occur with a word of a group and are excluded"
+NO_GROUP = "no text contains a word of {group}"
+ONE_SIDED = "no ratio: the word does not co-occur with both groups"
+NOT_WITH_BOTH = "no target co-occurs with both groups"
+ONE_SIDED_LEFT_OUT = "{count} of {all} targets do not co-occur with both groups and are excluded, as published"
 
 STOP, OTHER, PAD = -1, -2, -3
-"""Codes of words without a topic, of all other words outside the lists, and of no word."""
+"""Codes of stop words, of all other words outside the lists, and of padding."""
 BLOCK_CHARACTERS = 4_000_000
-"""Texts worked on at a time, padded to the longest of them."""
+"""Characters processed at a time, with texts padded to the longest in the block."""
 _WORD = r"\w+(?:'\w+)*"
 
 
 class _Lists(NamedTuple):
-    """Words in the form in which texts are searched for them: lower case, single blanks, each once."""
+    """Normalised word lists: lower case, single spaces, no duplicates."""
 
     groups: dict[str, tuple[str, ...]]
     targets: tuple[str, ...]
 
 
 class _Contexts(NamedTuple):
-    """For each group (H, T + 2) values of the texts that name a group, and which H texts these are.
+    """For each group, an (H, T + 2) table of the H texts that name a group, and the numbers of these texts.
 
-    Columns: weight of the group's words around each of the T targets, the same around any word that is no word of a group and no stop
-    word, and how many words of the group there are.
+    Columns: the weight of the group's words around each of the T targets, their weight around all context words (neither a word of a
+    group nor a stop word), and the number of words of the group.
     """
 
     groups: dict[str, csr_array]
@@ -87,7 +88,7 @@ class _Contexts(NamedTuple):
 
 
 def default_words() -> Any:
-    """Return the default lists: `groups` (words by group), `targets` and `stop` (words that are no context)."""
+    """Return the default lists: `groups` (words by group), `targets` and `stop` (words that do not count as context)."""
     return packaged_yaml(Path(__file__).with_name("words.yaml"))
 
 
@@ -101,35 +102,37 @@ def stereotypical_associations(
     permutations: int = 1000,
     seed: int = 123,
 ) -> DataFrame:
-    """Measure how far the co-occurrence of target words with the words of groups is from equal.
+    """Measure how unequally target words co-occur with the words of groups.
 
-    Co-occurrences of a text are the number of a group's words times that of the target. Intervals resample texts; for p and `chance`
-    the groups are exchanged at random within each text.
+    The number of co-occurrences in a text is the number of words of the group times the number of occurrences of the target. Intervals
+    resample texts; for p and `chance`, the groups are exchanged at random within each text.
 
     Parameters
     ----------
     texts
-        Answers; null and blank ones are counted as missing.
+        Responses; null and blank ones are counted as missing.
     groups
-        Words of each group (two groups or more); None: the default lists.
+        Words of each of two or more groups; None: the default lists.
     targets
-        Target words; None: the default list. Words are matched whole, whatever their case, each form as listed.
+        Target words; None: the default list. Whole words are matched in any case, in the listed forms only.
     level, resamples, permutations, seed
-        Of the intervals and tests.
+        Confidence level, numbers of resamples and permutations, and random seed.
 
     Returns
     -------
     pl.DataFrame
-        First the mean over targets (`target` null), then each target: `estimate` from 0 (equal) to 1 - 1/G, `low`, `high`, `level`, `p`,
-        `q` (over targets), `chance` (the mean of exchanged groups: what noise alone gives), `most` (the group with the greatest
-        share), `n` (texts in which the target occurs with a group), `texts`, `missing`, `interval`, `definition`, `note`.
+        First the mean over targets (`target` null), then each of T targets: `estimate` from 0 (equal) to 1 - 1/G for G groups, `low`,
+        `high`, `level`, `p`, `q` (over targets), `chance` (mean of the estimate with exchanged groups), `most` (the group with the
+        largest share), `n` (texts in which the target occurs with a group), `texts`, `missing`, `interval`, `definition`, `note`.
 
     Raises
     ------
     InputError
-        Fewer than two groups, an empty list, a word in two lists, or a setting that makes no sense.
+        There are fewer than two groups, a list is empty, a word is in two lists, or a setting is not valid.
 
-    Source: Liang et al. (2023), "Holistic Evaluation of Language Models", arXiv 2211.09110, section on stereotypes.
+    References
+    ----------
+    Liang et al. (2023), "Holistic Evaluation of Language Models", arXiv 2211.09110, section on stereotypes.
     """
     check_resampling(level, resamples, permutations)
     lists = _checked_lists(groups, targets)
@@ -166,40 +169,42 @@ def cooccurrence_bias(
     permutations: int = 1000,
     seed: int = 123,
 ) -> DataFrame:
-    """Measure whether target words are met around one group's words more than around another's, for all pairs of groups.
+    """Measure whether target words occur more often in the context of one group's words than of another's, for all pairs of groups.
 
-    The published ratio divides by how often a group is named although the surroundings already are a group's own: a model that says the
-    same of both, but names one half as often, gets log10(2) for every word. It is given as published (`cooccurrence_bias`), and without
-    that division (`cooccurrence_bias_balanced`), which is 0 then.
+    The published ratio also divides by the frequency of the group's words, although the context is already that of the group: a model that
+    writes the same about both groups, but names one half as often, gets log10(2) for every word. The result has the published ratio
+    (`cooccurrence_bias`) and the ratio without that division (`cooccurrence_bias_balanced`), which is 0 in this case.
 
     Parameters
     ----------
     texts, groups, targets
         As for `stereotypical_associations`.
     window
-        Words on either side that count as surroundings; None: the whole text.
+        Number of words on either side that count as context; None: the whole text.
     beta
-        A word at distance d counts beta**d. The paper's two settings are window=10, beta=1 and window=None, beta=0.95 (langfair's).
+        Weight beta**d of a word at distance d. The paper's two settings are window=10, beta=1 and window=None, beta=0.95 (as in langfair).
     stop
-        Words that are no surroundings; None: the default list.
+        Words that do not count as context; None: the default list.
     level, resamples, permutations, seed
-        Of the intervals (texts are resampled) and tests (the two groups are exchanged within texts).
+        Confidence level, number of resamples (of texts), number of permutations (exchanging the two groups within texts), random seed.
 
     Returns
     -------
     pl.DataFrame
         For each metric and pair of groups the mean over targets (`target` null), then each target: `estimate`, `low`, `high`, `level`,
-        `p`, `q` (over the targets of a metric and pair), `chance` (of a mean: what exchanged groups give), `n` (texts in which the
-        target is met with a group), `texts`, `missing`, `interval`, `definition`, `note`. A target's value is above 0 where it is met
-        with group_a more.
+        `p`, `q` (over the targets of a metric and pair), `chance` (for the mean: its mean with exchanged groups), `n` (texts in which the
+        target occurs with a group), `texts`, `missing`, `interval`, `definition`, `note`. The estimate of a target is a base-10 logarithm,
+        above 0 if it occurs more often in the context of group_a.
 
     Raises
     ------
     InputError
-        Fewer than two groups, an empty list, a word in two lists, a window below 1, a beta outside (0, 1], or another setting that
-        makes no sense.
+        There are fewer than two groups, a list is empty, a word is in two lists, window is below 1, beta is outside (0, 1], or another
+        setting is not valid.
 
-    Source: Bordia and Bowman (2019), "Identifying and Reducing Gender Bias in Word-Level Language Models", arXiv 1904.03035.
+    References
+    ----------
+    Bordia and Bowman (2019), "Identifying and Reducing Gender Bias in Word-Level Language Models", arXiv 1904.03035.
     """
     check_resampling(level, resamples, permutations)
     if window is not None and window < 1:
@@ -220,7 +225,7 @@ def cooccurrence_bias(
             both = common | {"metric": metric, "group_a": names[0], "group_b": names[1], "definition": DEFINITIONS[metric]}
             values, of_samples, of_nulls = (_ratios(some, metric) for some in (totals[None], samples, nulls))
             mean, mean_samples, mean_nulls = (mean_present(np.abs(some)) for some in (values, of_samples, of_nulls))
-            # A word that an exchange leaves with one group alone has a boundless ratio then: as far from 0 as any.
+            # If an exchange leaves a word with one group only, its ratio is infinite, the most extreme value.
             of_nulls = np.where(np.isnan(of_nulls), np.inf, of_nulls)
             columns = zip(values[0].tolist(), of_samples.T, of_nulls.T, met.tolist(), strict=True)
             inferred = [
@@ -241,7 +246,7 @@ def _result_rows(
     met: Integers,
     notes: Sequence[str | None],
 ) -> Iterator[dict[str, Any]]:
-    """First the mean over targets, then each target, as they were inferred; q is over targets."""
+    """Yield the row of the mean over targets, then the row of each target; q is over targets."""
     yield {**common, **inferred[0]._asdict(), **of_mean}
     q = benjamini_hochberg(np.array([one.p for one in inferred[1:]]))
     for target, one, q_value, n, note in zip(lists.targets, inferred[1:], q, met, notes, strict=True):
@@ -249,37 +254,37 @@ def _result_rows(
 
 
 def _checked_lists(groups: Mapping[str, Sequence[str]] | None, targets: Sequence[str] | None) -> _Lists:
-    """The user's lists, or the default ones; raises InputError for fewer than two groups, an empty list, or a word in two lists."""
+    """Check and normalise the lists; raises InputError for fewer than two groups, an empty list, or a word in two lists."""
     groups = groups if groups is not None else default_words()["groups"]
     targets = targets if targets is not None else default_words()["targets"]
     if len(groups) < 2:
-        raise InputError(f"groups names {len(groups)} group; at least two are needed, each with a list of its words")
+        raise InputError(f"groups must contain at least two groups, each with a list of words; found {len(groups)}")
     lists = {f"groups[{name!r}]": words for name, words in groups.items()} | {"targets": targets}
     seen: dict[str, str] = {}
     kept: list[tuple[str, ...]] = []
     for place, words in lists.items():
         if isinstance(words, str) or not words or not all(str(word).strip() for word in words):
-            raise InputError(f"{place} must be a list of words, none of them empty")
+            raise InputError(f"{place} must be a non-empty list of words without empty entries")
         kept.append(tuple(dict.fromkeys(" ".join(str(word).lower().replace("\u2019", "'").split()) for word in words)))
         for word in kept[-1]:
             if word in seen:
-                raise InputError(f"{word!r} is in {seen[word]} and in {place}; a word may be in one list only")
+                raise InputError(f"{word!r} is in {seen[word]} and in {place}; each word may be in one list only")
             seen[word] = place
     return _Lists(dict(zip(groups, kept, strict=False)), kept[-1])
 
 
 def _known_texts(texts: Texts) -> tuple[Series, int]:
-    """The texts that say something, and how many do not (null or blank)."""
+    """Return the texts that are neither null nor blank, and the number of the others."""
     given = Series("text", texts, dtype=String)
     kept = given.filter(given.str.strip_chars().str.len_chars().fill_null(0) > 0)
     return kept, len(given) - len(kept)
 
 
 def _coded(texts: Series, lists: _Lists, stop: Iterable[str]) -> Iterator[tuple[Index, Codes]]:
-    """The words of each text as codes, in blocks: numbers of the block's texts, and (n, L) codes, PAD behind the end of a text.
+    """Encode the words of each text, in blocks: numbers of the n texts in the block, and (n, L) codes, padded with PAD.
 
-    Target t has the code t, a word of group g the code T + g, others STOP or OTHER. Words are matched whole and whatever their case;
-    a possessive 's is no part of the word; listed phrases (and hyphenated words) are matched before single words.
+    Target t has the code t, a word of group g the code T + g, other words STOP or OTHER. Whole words are matched in any case; a possessive
+    's is ignored; listed phrases and hyphenated words are matched before single words.
     """
     codes = dict.fromkeys((word.lower() for word in stop), STOP) | {word: number for number, word in enumerate(lists.targets)}
     for number, own in enumerate(lists.groups.values()):
@@ -287,7 +292,7 @@ def _coded(texts: Series, lists: _Lists, stop: Iterable[str]) -> Iterator[tuple[
     phrases = sorted((word for word in codes if not re.fullmatch(_WORD, word)), key=len, reverse=True)
     pattern = "|".join([*(_phrase_pattern(phrase) for phrase in phrases), _WORD])
     sizes = texts.str.len_chars()
-    order = sizes.arg_sort(descending=True)  # texts of like length together, so that little is padded
+    order = sizes.arg_sort(descending=True)  # texts of similar length together, to reduce padding
     begin = 0
     while begin < len(texts):
         block = order.slice(begin, max(1, BLOCK_CHARACTERS // int(sizes[int(order[begin])])))
@@ -301,13 +306,13 @@ def _coded(texts: Series, lists: _Lists, stop: Iterable[str]) -> Iterator[tuple[
 
 
 def _phrase_pattern(phrase: str) -> str:
-    """A regular expression of Rust (no look-around): \\b where the phrase has a letter at that end."""
+    r"""Return a regular expression for Rust (without look-around): `\b` at each end where the phrase has a letter or digit."""
     inner = re.escape(phrase).replace(r"\ ", r"\s+").replace(" ", r"\s+")
     return (r"\b" if phrase[0].isalnum() else "") + inner + (r"\b" if phrase[-1].isalnum() else "")
 
 
 def _contexts_of(texts: Series, lists: _Lists, stop: Iterable[str], window: int | None, beta: float) -> _Contexts:
-    """What is around the words of each group; the weight of a word at distance d is beta**d, up to `window` words away."""
+    """Compute the contexts of the words of each group; a word at distance d has weight beta**d, up to `window` words away."""
     from scipy.sparse import csr_array, vstack
 
     width = len(lists.targets)
@@ -324,7 +329,7 @@ def _contexts_of(texts: Series, lists: _Lists, stop: Iterable[str], window: int 
 
 
 def _surroundings(codes: Codes, width: int, group: int, window: int | None, beta: float) -> csr_array:
-    """(n, T + 2) values of one group, see _Contexts; `group` is the code of its words."""
+    """Compute the (n, T + 2) table of one group (see _Contexts); `group` is the code of its words."""
     from scipy.sparse import csr_array, hstack
 
     own = (codes == group).astype(np.float64)
@@ -339,7 +344,7 @@ def _surroundings(codes: Codes, width: int, group: int, window: int | None, beta
 
 
 def _weights_around(own: Floats, window: int | None, beta: float) -> Floats:
-    """At each place the sum of beta**d over the group's words at distance d on both sides."""
+    """Compute at each position the sum of beta**d over the group's words at distance d on both sides."""
     from scipy.signal import lfilter
 
     if window is None:
@@ -351,14 +356,14 @@ def _weights_around(own: Floats, window: int | None, beta: float) -> Floats:
 
 
 def _together(contexts: _Contexts, lists: _Lists) -> _Contexts:
-    """Co-occurrences in one text per word of the group's list, (H, T) of each group, of the texts that have any."""
+    """Compute co-occurrences within texts per word of the group's list, (H, T) for each group, for the H texts that have any."""
     counts = {name: found[:, : len(lists.targets)] / len(lists.groups[name]) for name, found in contexts.groups.items()}
     kept = np.flatnonzero(sum(count.sum(axis=1) for count in counts.values()))
     return _Contexts({name: count[kept] for name, count in counts.items()}, contexts.hits[kept])
 
 
 def _totals_and_draws(contexts: _Contexts, texts: int, resamples: int, permutations: int, seed: int) -> tuple[Floats, Floats, Floats]:
-    """Totals over texts, (G, C), and (R, G, C) of resampled texts and of texts with the groups exchanged within each."""
+    """Compute totals over texts (G, C), of resampled texts (R, G, C), and with the groups exchanged within texts (D, G, C)."""
     counts, hits = list(contexts.groups.values()), contexts.hits
     totals = np.stack([count.sum(axis=0) for count in counts])
     none = np.empty((0, *totals.shape))
@@ -367,7 +372,7 @@ def _totals_and_draws(contexts: _Contexts, texts: int, resamples: int, permutati
     samples = [np.stack([weights[:, hits] @ count for count in counts], axis=1) for weights in resampled(texts, resamples, seed)]
     nulls = [none]
     for draw in exchange_draws(len(hits), len(counts), permutations, seed):
-        place_of = np.argsort(draw, axis=2)  # the place each group of a text goes to
+        place_of = np.argsort(draw, axis=2)  # new position of each group in a text
         moved = np.zeros((len(draw), *totals.shape))
         for place in range(len(counts)):
             for group, count in enumerate(counts):
@@ -377,19 +382,19 @@ def _totals_and_draws(contexts: _Contexts, texts: int, resamples: int, permutati
 
 
 def _texts_with_target(contexts: _Contexts, lists: _Lists) -> Integers:
-    """(T,) texts in which each target is met with any of the groups."""
+    """Count the texts in which each target co-occurs with any group, shape (T,)."""
     found: Integers = sum(contexts.groups.values())[:, : len(lists.targets)].astype(bool).sum(axis=0)
     return found
 
 
 def _distances(totals: Floats) -> Floats:
-    """(R, G, T) -> (R, T) total variation distance from equal shares, NaN where nothing co-occurs."""
+    """Compute the total variation distance from equal shares, (R, G, T) -> (R, T); NaN without co-occurrences."""
     shares = ratio(totals, totals.sum(axis=1, keepdims=True))
     return np.asarray(np.abs(shares - 1.0 / totals.shape[1]).sum(axis=1) / 2.0)
 
 
 def _ratios(totals: Floats, metric: str) -> Floats:
-    """(R, 2, T + 2) -> (R, T) log10 ratios; NaN where a word is not met with both groups."""
+    """Compute log10 ratios, (R, 2, T + 2) -> (R, T); NaN where a word does not co-occur with both groups."""
     met, surroundings, named = totals[:, :, :-2], totals[:, :, -2:-1], totals[:, :, -1:]
     share = ratio(met, surroundings * named) if metric == PUBLISHED else ratio(met, surroundings)
     of_both = ratio(share[:, 0], share[:, 1])
@@ -398,13 +403,13 @@ def _ratios(totals: Floats, metric: str) -> Floats:
 
 
 def _mean_note(left_out: Booleans, all_left_out: str, some_left_out: str) -> str | None:
-    """What to know about a mean over targets of which some have no value."""
+    """Return a note for a mean over targets if some or all have no value."""
     if left_out.all():
         return all_left_out
     return some_left_out.format(count=left_out.sum(), all=len(left_out)) if left_out.any() else None
 
 
 def _greatest(groups: list[str], totals: Floats) -> str | None:
-    """The group with the greatest share; None where several have it."""
+    """Return the group with the largest share; None if there are ties."""
     greatest = np.flatnonzero(totals == totals.max())
     return groups[greatest[0]] if len(greatest) == 1 else None

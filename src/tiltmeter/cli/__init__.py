@@ -1,4 +1,4 @@
-"""The `tiltmeter` command. It parses arguments, calls the Python API and prints; expensive imports happen only in commands that need them."""
+"""The `tiltmeter` command. It parses arguments, calls the Python API and prints; expensive imports are deferred to the commands."""
 
 from __future__ import annotations
 

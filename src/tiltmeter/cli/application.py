@@ -68,7 +68,7 @@ def run(
     seed: o.Seed = None,
     system_message: o.SystemMessage = None,
     temperature: Annotated[float | None, typer.Option(min=0, max=10, help="Sampling temperature [default: the method's].")] = None,
-    top_p: Annotated[float | None, typer.Option(min=0, max=1, help="Nucleus sampling [default: the method's].")] = None,
+    top_p: Annotated[float | None, typer.Option(min=0, max=1, help="Nucleus sampling probability [default: the method's].")] = None,
     max_tokens: o.MaxTokens = None,
     max_connections: o.MaxConnections = 64,
     rpm: o.RequestsPerMinute = None,
@@ -136,7 +136,7 @@ def plan(
     prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the prompts here (.csv, .jsonl or .parquet).")] = None,
     output: o.Format = "table",
 ) -> None:
-    """Estimate calls, tokens, cost, time and detectable bias before a run. Calls no model."""
+    """Estimate calls, cost, time and detectable bias before a run. Calls no model."""
     from tiltmeter.engine import Limits
 
     as_json = o.as_json(output)

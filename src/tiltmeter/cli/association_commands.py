@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from tiltmeter.associations.released import Families, Reanalysis, Validation
 
 
-PartOfCounts = Annotated[str | None, typer.Option(metavar="NAME", help="Subset of the counts [default: the one that matches].")]
-
-
 def validate(
     samples: Annotated[
         list[Path],
@@ -34,7 +31,7 @@ def validate(
     ] = None,
     output: o.Format = "table",
 ) -> None:
-    """Measure the accuracy of the judge's steps against human annotations, with confidence intervals."""
+    """Measure the accuracy of a judge against human annotations. Reports the accuracy of each step, with confidence intervals."""
     from tiltmeter.associations.released import validate as validated
 
     as_json = o.as_json(output)
@@ -81,8 +78,8 @@ def _rounded(row: dict[str, Any]) -> dict[str, Any]:
 def reanalyse(
     released: Annotated[Path, typer.Argument(metavar="CSV", help="Associations released with BADF.", show_default=False)],
     counts: Annotated[Path, typer.Option(metavar="FILE", help="Counts reconstructed for these associations.", show_default=False)],
-    setting: PartOfCounts = None,
-    category: PartOfCounts = None,
+    setting: Annotated[str | None, typer.Option(metavar="NAME", help="Setting of the counts [default: the one that matches].")] = None,
+    category: Annotated[str | None, typer.Option(metavar="NAME", help="Category of the counts [default: the one that matches].")] = None,
     tests: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Number of tests in the study, if known [default: the maximum that the mentions allow]."),
@@ -91,12 +88,16 @@ def reanalyse(
     out: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", callback=o.local_only, metavar="FILE", help="Write every row with its verdicts: .csv, .jsonl or .parquet."
+            "-o",
+            "--output",
+            callback=o.local_only,
+            metavar="FILE",
+            help="Also write all rows with their verdicts (.csv, .jsonl or .parquet).",
         ),
     ] = None,
     output: o.Format = "table",
 ) -> None:
-    """Re-analyse released associations with exact tests, false discovery rate control and minimum support."""
+    """Re-analyse released associations. Applies exact tests, false discovery rate control and a minimum support."""
     from tiltmeter.associations.released import read_counts, read_released, reanalyse as reanalysed
 
     as_json = o.as_json(output)
@@ -105,11 +106,11 @@ def reanalyse(
         reports.write_table(found.associations, out)
     kept, dropped = _examples(found, examples)
     if as_json:
-        shown = {"released": released.name} | found._asdict() | {"kept": kept, "not_kept": dropped}
-        del shown["associations"]
-        reports.print_json([shown])
+        document = {"released": released.name} | found._asdict() | {"kept": kept, "not_kept": dropped}
+        del document["associations"]
+        reports.print_json([document])
         return
-    typer.echo(f"{released.name}: setting {found.setting}, category {found.category}\n{_family_words(found.families)}\n")
+    typer.echo(f"{released.name}: setting {found.setting}, category {found.category}\n{_family_summary(found.families)}\n")
     reports.print_rows(_by_identity(found), prose={"meaning": 30})
     for title, rows in (
         ("Retained associations with the largest effects:", kept),
@@ -122,7 +123,7 @@ def reanalyse(
         typer.echo(f"all rows with their verdicts written to {out}")
 
 
-def _family_words(families: Families) -> str:
+def _family_summary(families: Families) -> str:
     bound = "" if families.bound is None else f" (the mentions allow at most {families.bound:,})"
     used = (
         f"{families.used:,} tests, as stated"

@@ -81,14 +81,17 @@ Seed = Annotated[int, typer.Option(min=0, metavar="S", help="Random seed.")]
 File = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help="A benchmark (.parquet, .csv, .json, .jsonl), or a folder made by tiltmeter build.", show_default=False
+        metavar="FILE", help="A benchmark (.parquet, .csv, .json, .jsonl), or a folder created by tiltmeter build.", show_default=False
     ),
 ]
 
 
 @benchmark_app.command()
 def check(file: File, output: o.Format = "table") -> None:
-    """Check for imbalance, duplicates, leaked names, missing baselines and unknown licences. Exit status 2 if it is unusable."""
+    """Check the quality of a benchmark. Reports imbalance, duplicates, leaked names, missing baselines and unknown licences.
+
+    Exit status 2 if the benchmark is unusable.
+    """
     import polars as pl
 
     from tiltmeter.benchmarks.files import check_benchmark, read_benchmark
@@ -108,7 +111,7 @@ def check(file: File, output: o.Format = "table") -> None:
 def show(
     file: File,
     prompts: Annotated[int, typer.Option(min=0, metavar="N", help="Also print N prompts, sampled from all concepts.")] = 0,
-    concept: Annotated[str | None, typer.Option(metavar="NAME", help="Only this concept.")] = None,
+    concept: Annotated[str | None, typer.Option(metavar="NAME", help="Show only this concept.")] = None,
     seed: Seed = 123,
     output: o.Format = "table",
 ) -> None:
@@ -165,7 +168,7 @@ def sample(
 
 @benchmark_app.command()
 def schema() -> None:
-    """Print the JSON schema of SPEC.yaml (like `tiltmeter schema benchmark`)."""
+    """Print the JSON schema of SPEC.yaml. Same as `tiltmeter schema benchmark`."""
     from tiltmeter.benchmarks.builder import schema_json
 
     typer.echo(schema_json(), nl=False)

@@ -31,12 +31,14 @@ BaseUrl = Annotated[
 ]
 ModelOptions = Annotated[
     list[str] | None,
-    typer.Option("-M", metavar="KEY=VALUE", help="Model option: a sampling parameter, a vendor option, or a bias of sim/."),
+    typer.Option(
+        "-M", metavar="KEY=VALUE", help="Model option: a sampling parameter, a vendor option, or a bias setting of sim/; repeatable."
+    ),
 ]
-Params = Annotated[list[str] | None, typer.Option("-P", metavar="KEY=VALUE", help="Study parameter, such as wording=all.")]
+Params = Annotated[list[str] | None, typer.Option("-P", metavar="KEY=VALUE", help="Study parameter, such as wording=all; repeatable.")]
 Replace = Annotated[
     list[str] | None,
-    typer.Option("--replace", metavar="TABLE=FILE", help="Use your own table (CSV or Parquet) in place of a stage's output."),
+    typer.Option("--replace", metavar="TABLE=FILE", help="Use your own table (CSV or Parquet) instead of a stage's output; repeatable."),
 ]
 Definition = Annotated[
     str | None,
@@ -83,7 +85,11 @@ Out = Annotated[
 ]
 Display = Annotated[
     str | None,
-    typer.Option(metavar="KIND", envvar="TILTMETER_DISPLAY", help="Progress: rich, plain, json or none [default: plain off a terminal]."),
+    typer.Option(
+        metavar="KIND",
+        envvar="TILTMETER_DISPLAY",
+        help="Progress display: rich, plain, json or none [default: rich on a terminal, else plain].",
+    ),
 ]
 MaxTokens = Annotated[
     int | None, typer.Option(min=1, max=10_000_000, show_default=False, help="Maximum length of a response [default: the method's].")
@@ -95,7 +101,7 @@ JudgeName = Annotated[
     ),
 ]
 JudgeBaseUrl = Annotated[str | None, typer.Option(metavar="URL", help="Base URL of the judge's endpoint.")]
-JudgeOptions = Annotated[list[str] | None, typer.Option("-J", metavar="KEY=VALUE", help="Judge option, like -M for the model.")]
+JudgeOptions = Annotated[list[str] | None, typer.Option("-J", metavar="KEY=VALUE", help="Option of the judge, like -M for the model.")]
 RequestsPerMinute = Annotated[float | None, typer.Option(min=0, help="Maximum requests per minute.")]
 MaxConnections = Annotated[
     int,

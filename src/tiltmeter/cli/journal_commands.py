@@ -15,12 +15,12 @@ from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT, InputError
 from tiltmeter.runs.places import journal_of_runs
 from tiltmeter.sanitising import printable
 
-journal_app = typer.Typer(help="Manage the response cache: statistics, pruning, export, import, integrity check.", no_args_is_help=True)
+journal_app = typer.Typer(help="Manage the response cache, called the journal.", no_args_is_help=True)
 
 
 @journal_app.command()
 def stats(journal: o.Journal = None, output: o.Format = "table") -> None:
-    """Show cached responses by model, and the runs that are using the cache."""
+    """Show cached responses by model, and the runs using the cache."""
     as_json = o.as_json(output)
     found = upkeep.stats(journal_of_runs(journal))
     if as_json:
@@ -31,7 +31,7 @@ def stats(journal: o.Journal = None, output: o.Format = "table") -> None:
 
 @journal_app.command()
 def prune(
-    failed: Annotated[bool, typer.Option("--failed", help="Delete only failures.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Delete only failed requests.")] = False,
     before: Annotated[
         str | None, typer.Option("--before", metavar="DATE", help="Delete only rows recorded before this date, such as 2026-01-31 (UTC).")
     ] = None,
@@ -44,7 +44,10 @@ def prune(
     yes: Annotated[bool, typer.Option("--yes", help="Delete the rows; without this option, only show what would be deleted.")] = False,
     journal: o.Journal = None,
 ) -> None:
-    """Delete the rows that match all given options (no options: no rows) and the claims of ended runs, and reclaim disk space."""
+    """Delete cached rows and the claims of ended runs. Reclaims the disk space.
+
+    Rows must match all given options; without options, only claims are deleted.
+    """
     moment = None if before is None else _moment(before)
     _print_pruned(upkeep.prune(journal_of_runs(journal), failed=failed, before=moment, model=model, apply=yes, say=_say))
 
@@ -55,7 +58,8 @@ def export_journal(
         str, typer.Argument(metavar="FILE", help="NAME.parquet or NAME.jsonl; - for JSON Lines on standard output.", show_default=False)
     ],
     model: Annotated[
-        list[str] | None, typer.Option("--model", "-m", metavar="NAME", help="Only rows of this model; repeat for several [default: all].")
+        list[str] | None,
+        typer.Option("--model", "-m", metavar="NAME", help="Export only rows of this model; repeat for several [default: all]."),
     ] = None,
     journal: o.Journal = None,
 ) -> None:

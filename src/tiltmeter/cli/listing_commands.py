@@ -62,11 +62,11 @@ _ROWS = {
 
 def list_things(
     kind: Annotated[
-        str, typer.Argument(metavar="[studies|probes|models|datasets|runs|features|statistics]", help="What to list.")
+        str, typer.Argument(metavar="[studies|probes|models|datasets|runs|features|statistics]", help="Kind of objects to list.")
     ] = "studies",
     output: Format = "table",
 ) -> None:
-    """List studies, probes, model providers, datasets, runs, features or statistics."""
+    """List studies, probes, models and other available objects."""
     check_known(kind, KINDS, f"cannot list {kind!r}")
     if kind == "datasets":
         list_data(output)
@@ -88,7 +88,7 @@ SCHEMAS = {
 
 
 def schema(
-    kind: Annotated[str, typer.Argument(metavar="[study|grid|benchmark|probe]", help="The kind of file.", show_default=False)],
+    kind: Annotated[str, typer.Argument(metavar="[study|grid|benchmark|probe]", help="Kind of file.", show_default=False)],
 ) -> None:
     """Print the JSON schema of a file format, for editors."""
     from importlib import import_module

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 EXAMPLES = 10
 """Default number of responses shown."""
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.")]
-OnlyModel = Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Only this model.")]
+OnlyModel = Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Restrict the output to this model.")]
 
 
 def show(
@@ -48,14 +48,14 @@ def show(
     ] = None,
     output: o.Format = "table",
 ) -> None:
-    """Print the findings of a run, or the responses behind one finding."""
+    """Print the findings of a run, or the responses behind a metric."""
     from polars import DataFrame
 
     from tiltmeter.runs.plain_findings import findings_table
     from tiltmeter.study import FINDINGS, metric_name
 
     as_json = o.as_json(output)
-    _refuse_together(metric, normalised, all_metrics, examples)
+    _check_combinations(metric, normalised, all_metrics, examples)
     run = runs.load(name)
     narrow = {"model": model, "part": part, "group": group, "concept": concept, "context": context, "wording": wording}
     if metric is not None:
@@ -71,9 +71,9 @@ def show(
     reports.print_problems(run.about["problems"])
     single = any((group, concept, context, wording))
     if as_json:
-        held = runs.narrowed(run.definitional, narrow, may_be_none=True).to_dicts()
-        shown = findings if all_metrics or single else findings.filter("key")
-        reports.print_json(shown.with_columns(name=metric_name()).to_dicts() + held)
+        definitional = runs.narrowed(run.definitional, narrow, may_be_none=True).to_dicts()
+        chosen = findings if all_metrics or single else findings.filter("key")
+        reports.print_json(chosen.with_columns(name=metric_name()).to_dicts() + definitional)
     elif single:
         reports.print_blocks([findings_table("Findings", findings)])
     else:
@@ -96,7 +96,7 @@ def _print_normalised(run: runs.Run, findings: DataFrame, *, as_json: bool) -> N
         reports.print_blocks([normalised_block(findings, grades)])
 
 
-def _refuse_together(metric: str | None, normalised: bool, all_metrics: bool, examples: int | None) -> None:
+def _check_combinations(metric: str | None, normalised: bool, all_metrics: bool, examples: int | None) -> None:
     """Raise InputError for combinations in which an option would be ignored."""
     if metric is None and examples is not None:
         raise InputError("--examples only applies to the responses behind one metric; add --metric METRIC, or omit --examples")
@@ -131,16 +131,16 @@ def compare(
     first: RunName,
     second: Annotated[
         str | None,
-        typer.Argument(metavar="RUN", help="Run to compare with [default: two models of the first run].", show_default=False),
+        typer.Argument(metavar="RUN", help="Second run; omit it to compare models of the first run.", show_default=False),
     ] = None,
-    model_a: Annotated[str | None, typer.Option(metavar="NAME", help="Model on the first side, if the run has several.")] = None,
-    model_b: Annotated[str | None, typer.Option(metavar="NAME", help="Model on the second side, if the run has several.")] = None,
+    model_a: Annotated[str | None, typer.Option(metavar="NAME", help="First model to compare, if its run has several.")] = None,
+    model_b: Annotated[str | None, typer.Option(metavar="NAME", help="Second model to compare, if its run has several.")] = None,
     all_metrics: Annotated[
         bool, typer.Option("--all", help="Show all differences, not only those in key metrics and concepts that differ.")
     ] = False,
     output: o.Format = "table",
 ) -> None:
-    """Compare two models or runs. Given one run, show its sensitivity to wording and its stability over repetitions."""
+    """Compare two models or runs. For one run without named models, show the sensitivity to wording and the stability over repetitions."""
     as_json = o.as_json(output)
     if second is None and model_a is None and model_b is None:
         if all_metrics:
@@ -237,7 +237,7 @@ def _bounds(bound: str, texts: Sequence[str] | None) -> dict[str, float]:
 
 def view(
     name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run folder, URL, or name under runs/ [default: all].")] = None,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on; there is no password.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on. Access is not password-protected.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8501,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser window.")] = False,
     journal: Journal = None,
@@ -250,7 +250,7 @@ def view(
 
 def export(
     name: RunName,
-    format_name: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")],
+    format_name: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help=f"Export format: one of {', '.join(FORMATS)}.")],
     table: Annotated[
         str | None,
         typer.Option(
@@ -265,7 +265,7 @@ def export(
         typer.Option("-o", "--output", callback=local_only, metavar="PATH", help="Output file or folder [default: in RUN/exports/]."),
     ] = None,
 ) -> None:
-    """Export a run as tables, LaTeX, a dataset or a model card, or to an experiment tracker."""
+    """Export a run to a file or an experiment tracker."""
     from tiltmeter.exports import export as make
 
     for place in make(name, format_name, output, table=table, every=every, model=model):

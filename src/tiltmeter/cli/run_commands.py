@@ -123,13 +123,20 @@ QUESTIONS = 20
 
 
 def demo(
-    limit: Annotated[str, typer.Option(help="Items per probe.")] = "300",
-    cells: Annotated[int, typer.Option(min=2, help="Pairs of characters at a location (stories).")] = CELLS,
-    questions: Annotated[int, typer.Option(min=2, help="Questions about each of 21 countries, in five roles.")] = QUESTIONS,
-    out: o.Out = None,
+    limit: Annotated[str, typer.Option(metavar="N", help="Number of items per probe.")] = "300",
+    cells: Annotated[int, typer.Option(min=2, metavar="N", help="Number of character pairs per location in the stories.")] = CELLS,
+    questions: Annotated[
+        int, typer.Option(min=2, metavar="N", help="Number of questions about each of 21 countries, in each of five roles.")
+    ] = QUESTIONS,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR|URL", envvar="TILTMETER_OUT", help="Folder or URL for the three runs and their report [default: under runs/]."
+        ),
+    ] = None,
     display: o.Display = None,
 ) -> None:
-    """Run all methods on a simulated model with known bias. Needs no key."""
+    """Run all methods on a simulated model with known bias. Needs no API key."""
     from tiltmeter.models.sim import PRESETS, create
 
     simulated = create("sim", PRESET)
@@ -162,7 +169,7 @@ def demo(
         command=run.format("associations/gender", cells) + " --judge sim/fair -P encoder=none",
     )
     _show_concepts(stories, again)
-    asked = tm.run(
+    benchmark = tm.run(
         "benchmarks/g20",
         model=create("sim", PRESET),
         limit=questions,
@@ -170,19 +177,19 @@ def demo(
         display=display,
         command=run.format("benchmarks/g20", questions),
     )
-    reports.print_blocks(asked.blocks())
-    made = [probes, stories, asked]
-    _end(made, _write(made, out))
+    reports.print_blocks(benchmark.blocks())
+    finished = [probes, stories, benchmark]
+    _print_places(finished, _write_report(finished, out))
 
 
 def _inside(out: str | None, name: str) -> str | None:
     return None if out is None else f"{out.rstrip('/')}/{name}"
 
 
-def _write(made: list[runs.Run], out: str | None) -> str:
+def _write_report(finished: list[runs.Run], out: str | None) -> str:
     """Write one report page about all runs, in `out` or in the folder of the first run, and return its location."""
-    folder = made[0].folder if out is None else runs.folder_to_fill(out)
-    return folder.write_page(runs.report_of(made))
+    folder = finished[0].folder if out is None else runs.folder_to_fill(out)
+    return folder.write_page(runs.report_of(finished))
 
 
 def _show_metrics(run: runs.Run, simulated: SimulatedModel) -> None:
@@ -210,19 +217,19 @@ def _show_concepts(run: runs.Run, simulated: SimulatedModel) -> None:
     single, key = run.findings.drop_nulls("concept"), ["concept", "group"]
     missed, unplanted = planted.join(single, on=key, how="anti"), single.join(planted, on=key, how="anti")
     typer.echo(
-        f"Found {planted.height - missed.height} of {planted.height} planted associations; {unplanted.height} of the {single.height} reported"
-        " are not planted."
+        f"Found {planted.height - missed.height} of {planted.height} planted associations; {unplanted.height} of the {single.height}"
+        " reported associations are not planted."
     )
     for row in missed.iter_rows(named=True):
         typer.echo(f"  not found: {row['concept']} ({row['group']}), planted difference {row['effect']:.3f}")
     typer.echo()
 
 
-def _end(made: Sequence[runs.Run], page: str) -> None:
+def _print_places(finished: Sequence[runs.Run], page: str) -> None:
     """Print problems and the locations of runs and report; missing data does not make the demonstration fail."""
-    for run in made:
+    for run in finished:
         reports.print_problems(run.problems)
-    typer.echo("\n" + "\n".join(f"run     {run.place}" for run in made) + f"\nreport  {page}")
+    typer.echo("\n" + "\n".join(f"run     {run.place}" for run in finished) + f"\nreport  {page}")
 
 
 sim_app = typer.Typer(help="Use the simulated model, whose bias is known.", no_args_is_help=True)

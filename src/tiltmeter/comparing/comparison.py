@@ -25,7 +25,7 @@ SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Result):
-    """The differences between two sides.
+    """The differences between two models or two runs (the sides of the comparison).
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Comparison(Result):
     differences
         Differences, second minus first, with one row per finding of both sides and the columns of `tiltmeter.comparing.DIFFERENCES`.
     notes
-        Sentences about parts of only one side, omitted prompts, and different settings.
+        Sentences about parts that only one side has, prompts that were not paired, and differences in settings.
 
     Examples
     --------
@@ -79,9 +79,9 @@ class Comparison(Result):
             blocks.append(Table("Metrics", columns, lead=2))
         concepts = chosen.filter(col.concept.is_not_null()).sort("q", "p", maintain_order=True, nulls_last=True)
         if concepts.height:
-            shown = concepts if every else concepts.head(SHOWN)
-            title = f"Single concepts{'' if shown.height == concepts.height else f', {SHOWN} of {concepts.height:,}'}"
-            columns = [*columns_of(shown, "part", "group", "concept", "difference"), interval_of(shown), *columns_of(shown, "q")]
+            rows = concepts if every else concepts.head(SHOWN)
+            title = f"Single concepts{'' if rows.height == concepts.height else f', {SHOWN} of {concepts.height:,}'}"
+            columns = [*columns_of(rows, "part", "group", "concept", "difference"), interval_of(rows), *columns_of(rows, "q")]
             blocks.append(Table(title, columns, lead=3))
         if judged := sum(self.verdicts.values()):
             counts = ", ".join(f"{count} {name}" for name, count in self.verdicts.items())
@@ -105,6 +105,7 @@ class Comparison(Result):
         )
 
     def __repr__(self) -> str:
+        """Return both sides and the number of key metrics with each verdict."""
         counts = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items())
         return f"Comparison({_label(self.first)} -> {_label(self.second)}: {counts})"
 
@@ -114,16 +115,16 @@ def compare(
 ) -> Comparison:
     """Compare two models of one run, or two runs of a study, in the parts that they share.
 
-    Identical prompts are paired, so that differences between prompts cancel. Prompts of only one side are excluded from the paired
-    comparison, which the notes report. See `judged_differences` for the q-values, `tiltmeter.stats.paired_difference` for the intervals,
-    and `tiltmeter.comparing.MARGIN` for the meaning of "unchanged".
+    Identical prompts are paired, so that differences between prompts cancel out. Prompts that only one side has are excluded from the
+    paired comparison, and the notes say so. See `judged_differences` for the q-values, `tiltmeter.stats.paired_difference` for the
+    intervals, and `tiltmeter.comparing.MARGIN` for the meaning of "unchanged".
 
     Parameters
     ----------
     a, b
         Runs, their folders, or their names under the runs folder. Without `b`, two models of `a` are compared.
     model_a, model_b
-        Models to compare. Optional if each run has one model, or if the only run has two.
+        Models to compare. Optional if each run has one model, or if a single run has two.
 
     Returns
     -------
@@ -148,11 +149,11 @@ def compare(
     if not shared:
         raise InputError(
             f"{first.run.place} ({', '.join(first.parts)}) and {second.run.place} ({', '.join(second.parts)}) have no part in common; "
-            "compare two runs of one study"
+            "compare two runs of the same study"
         )
     for side, other in ((first, second), (second, first)):
         if own := [part for part in side.parts if part not in other.parts]:
-            notes.append(f"only {_label(side.named)} has {', '.join(own)}")
+            notes.append(f"only {_label(side.named)} has the parts {', '.join(own)}")
     findings = [side.findings.filter(col.part.is_in(shared)) for side in (first, second)]
     contrasts, further_notes = _contrasts(first, second, shared)
     differences = judged_differences(findings[0], findings[1], contrasts, first.run.grades)
@@ -176,8 +177,8 @@ def _differences_of_settings(first: Side, second: Side) -> list[str]:
     definitions = [", ".join(side.findings["definition"].unique().sort()) for side in (first, second)]
     if definitions[0] != definitions[1]:
         raise InputError(
-            f"{first.run.place} uses the definition {definitions[0]!r} and {second.run.place} uses {definitions[1]!r}, so their metrics are "
-            "not comparable; repeat one of the runs with the --definition of the other, which reuses cached responses"
+            f"{first.run.place} uses the definition {definitions[0]!r} and {second.run.place} uses {definitions[1]!r}, so their metrics "
+            "are not comparable; repeat one run with the --definition of the other (cached responses are reused)"
         )
     words = {
         "level": "confidence levels",
@@ -188,13 +189,13 @@ def _differences_of_settings(first: Side, second: Side) -> list[str]:
     }
     documents = [document_of(side.run) for side in (first, second)]
     return [
-        f"{name} differ: {_short(documents[0].get(key))} and {_short(documents[1].get(key))}"
+        f"{name} differ: {_setting_text(documents[0].get(key))} and {_setting_text(documents[1].get(key))}"
         for key, name in words.items()
         if documents[0].get(key) != documents[1].get(key)
     ]
 
 
-def _short(value: object) -> str:
+def _setting_text(value: object) -> str:
     if isinstance(value, Mapping):
         value = ", ".join(f"{key}={one}" for key, one in value.items() if one not in (None, [], {}))
     return shortened("none" if value in (None, "") else str(value), 80)
@@ -205,29 +206,30 @@ def _contrasts(first: Side, second: Side, shared: list[str]) -> tuple[dict[str, 
     try:
         parts, settings = opened(first.run)
     except InputError as error:
-        return {}, [f"prompts are not paired, because the study cannot be recreated: {error}"]
+        return {}, [f"prompts could not be paired, because the study cannot be recreated: {error}"]
     found: dict[str, DataFrame] = {}
     notes: list[str] = []
     common = first.prompts.filter(col.prompt.str.strip_chars() != "").join(second.prompts, on=["part", "prompt_id", "prompt"], how="semi")
     for name in shared:
         if name not in parts:
-            notes.append(f"{name}: prompts are not paired, because the study of {first.run.path.name} no longer has this part")
+            notes.append(f"{name}: prompts could not be paired, because the study of {first.run.path.name} no longer has this part")
             continue
         keys = common.filter(col.part == name)
         sizes = [side.prompts.filter(col.part == name).height for side in (first, second)]
         if keys.height < max(sizes):
             notes.append(
-                f"{name}: {keys.height:,} prompts are identical on both sides, of {sizes[0]:,} and {sizes[1]:,}{_then(keys, parts[name])}"
+                f"{name}: {keys.height:,} prompts are identical on both sides (of {sizes[0]:,} and {sizes[1]:,}); "
+                f"{_basis_of_differences(keys, parts[name])}"
             )
-        if (made := _contrast(parts[name], first, second, keys, settings)) is not None:
-            found[name] = made
+        if (contrast := _contrast(parts[name], first, second, keys, settings)) is not None:
+            found[name] = contrast
     return found, notes
 
 
-def _then(keys: DataFrame, part: Part) -> str:
+def _basis_of_differences(keys: DataFrame, part: Part) -> str:
     if keys.height:
-        return "; differences are based on these"
-    return "; all answers are compared without pairing" if part.contrasts_unpaired else "; the findings are compared without pairing"
+        return "differences are based on these"
+    return "all answers are compared without pairing" if part.contrasts_unpaired else "the findings are compared without pairing"
 
 
 def _contrast(part: Part, first: Side, second: Side, keys: DataFrame, settings: Settings) -> DataFrame | None:

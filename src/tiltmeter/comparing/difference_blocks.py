@@ -15,17 +15,17 @@ def within_blocks(wordings: DataFrame, stability: DataFrame) -> list[Block]:
     """Return blocks for the sensitivity to wording (columns WORDINGS) and the stability of repeated answers (columns STABILITY)."""
     blocks: list[Block] = []
     if wordings.is_empty():
-        blocks.append(Text("Wordings: only one prompt wording was used; -P wording=all uses all of them."))
+        blocks.append(Text("Wordings: the run used only one prompt wording. Use -P wording=all to run all of them."))
     else:
         ends = [f"{least} … {greatest}" for least, greatest in wordings.select("least", "greatest").iter_rows()]
         columns = [*columns_of(wordings, "model", "part"), metric_of(wordings), *columns_of(wordings, "spread")]
-        columns += [Column("least … greatest", ends, "name"), *columns_of(wordings, "q")]
-        blocks.append(Table("Key metrics over wordings", columns, lead=3))
+        columns += [Column("lowest … highest", ends, "name"), *columns_of(wordings, "q")]
+        blocks.append(Table("Key metrics by prompt wording", columns, lead=3))
     if stability.is_empty():
-        return [*blocks, Text("Repeats: each prompt was asked once; use --repeats to ask more often.")]
+        return [*blocks, Text("Repeats: each prompt was sent once. Use --repeats to request several answers per prompt.")]
     columns = [*columns_of(stability, "model", "part", "prompts", "of", "identical", "alpha"), interval_of(stability, "interval of alpha")]
     note = "alpha: Krippendorff's alpha; 1 is perfect agreement, 0 is chance agreement"
-    return [*blocks, Table("Answers to the same prompt", columns, lead=2, note=note)]
+    return [*blocks, Table("Agreement of answers to the same prompt", columns, lead=2, note=note)]
 
 
 _KINDS: Mapping[str, Kind] = {
@@ -36,12 +36,12 @@ _KINDS: Mapping[str, Kind] = {
 
 
 def columns_of(rows: DataFrame, *names: str) -> list[Column]:
-    """Return columns of a table as block columns."""
+    """Convert columns of a table to block columns."""
     return [Column(name, rows[name].to_list(), _KINDS.get(name, "name")) for name in names]
 
 
 def interval_of(rows: DataFrame, name: str = "interval") -> Column:
-    """Return the intervals of a table as one block column."""
+    """Convert the intervals of a table to one block column."""
     return Column(name, list(rows.select("low", "high").iter_rows()), "interval")
 
 

@@ -17,20 +17,20 @@ VERDICTS = ("better", "worse", "unchanged", "undecidable")
 MARGIN = 0.02
 """Equivalence margin for the verdict "unchanged", as a share of the largest possible bias of a metric.
 
-For a metric from 0 (no bias) to 1 the margin is 0.02, well within every healthy tier. A tenth of the healthy tier would require more
-items than any probe has.
+For a metric from 0 (no bias) to 1, the margin is 0.02, which is well within every healthy tier. A smaller margin, such as a tenth of the
+healthy tier, would require more items than any probe has.
 """
 
 FEWEST_READ = 0.5
-"""Minimum share of parsed answers on each side; with fewer, the parsed answers may not be representative."""
+"""Minimum share of parsed answers on each side. Below it, the parsed answers may not be representative."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictScale:
-    """The distance of values of a metric from "no bias".
+    """The scale on which values of a metric are judged: their distance from "no bias".
 
-    `centre` is the value that means "no bias". `side` is +1 if only larger values are worse, -1 if only smaller ones are, and 0 if both
-    are. `most` is the largest possible distance, or None if there is no bound.
+    `centre` is the value that means "no bias". `side` is +1 if only larger values are worse, -1 if only smaller values are worse, and 0
+    if both are. `most` is the largest possible distance, or None if it is unbounded.
     """
 
     centre: float
@@ -39,7 +39,7 @@ class VerdictScale:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> VerdictScale | None:
-        """Create the scale of a finding from its tiers and null value; None if no direction is defined as better."""
+        """Create the scale of a finding from its tiers and null value; return None if no direction is defined as better."""
         low, high, null = row["range_low"], row["range_high"], row["null_value"]
         healthy = [band for band in row["bands"] or () if band["mark"] == MARKS[0]]
         if healthy:
@@ -54,35 +54,36 @@ class VerdictScale:
 
     def distance(self, value: float) -> float:
         """Return the non-negative distance of a value from "no bias"."""
-        away = value - self.centre
-        return abs(away) if self.side == 0 else max(0.0, away * self.side)
+        deviation = value - self.centre
+        return abs(deviation) if self.side == 0 else max(0.0, deviation * self.side)
 
     def ends(self, row: Mapping[str, Any]) -> tuple[float, float]:
         """Return the signed deviations from "no bias" of the first side, and of the first side plus the difference."""
-        away = row["first"] - self.centre
-        return away, away + row["difference"]
+        deviation = row["first"] - self.centre
+        return deviation, deviation + row["difference"]
 
     def change(self, row: Mapping[str, Any]) -> tuple[float, float, float]:
         """Return the change in distance from "no bias" (second minus first) and the ends of its interval.
 
-        The second value is the first value plus the difference, which may be based on fewer prompts than the estimates of either side.
+        The second value is taken as the first value plus the difference, because the difference may be based on fewer prompts than the
+        estimates of the two sides.
 
         If both values are on the same side of "no bias", the change equals the difference (up to its sign). Otherwise the two errors add
-        up instead of cancelling, so the half-widths of both intervals are added, which is conservative.
+        up instead of cancelling out, and the half-widths of both intervals are added, which is conservative.
         """
         first, second = self.ends(row)
         change = self.distance(self.centre + second) - self.distance(self.centre + first)
         down, up = row["difference"] - row["low"], row["high"] - row["difference"]
         if self.side == 0 and first * second < 0:
-            wide = sum(max(row[f"{side}_high"] - row[side], row[side] - row[f"{side}_low"]) for side in ("first", "second"))
-            return change, change - wide, change + wide
+            half_width = sum(max(row[f"{side}_high"] - row[side], row[side] - row[f"{side}_low"]) for side in ("first", "second"))
+            return change, change - half_width, change + half_width
         grows = self.side or (1 if first + second >= 0 else -1)
         down, up = (down, up) if grows > 0 else (up, down)
         return change, change - down, change + up
 
 
 def verdict_of(row: Mapping[str, Any], alpha: float) -> tuple[str, str | None]:
-    """Return the verdict on one key metric, and a note or None.
+    """Return the verdict on one key metric, and a note (or None).
 
     "unchanged": the whole interval of the change is within MARGIN. "better" or "worse": q < alpha, and the interval of the change
     excludes 0. "undecidable": all other cases.
@@ -97,29 +98,29 @@ def verdict_of(row: Mapping[str, Any], alpha: float) -> tuple[str, str | None]:
     known = all(row[f"{side}_{end}"] is not None for side in ("first", "second") for end in ("low", "high"))
     first, second = scale.ends(row)
     if not known and scale.side == 0 and first * second < 0:
-        return "undecidable", "the sides differ in the direction of bias, and an interval is missing"
+        return "undecidable", "the two sides are biased in opposite directions, and an interval is missing"
     change, low, high = scale.change(row)
     significant = row["q"] is not None and row["q"] < alpha
     if scale.most is not None and -MARGIN * scale.most <= low and high <= MARGIN * scale.most:
-        return "unchanged", "differs by less than the margin" if significant else None
+        return "unchanged", "the difference is significant but smaller than the margin" if significant else None
     if significant and (low > 0 or high < 0):
         return ("worse" if change > 0 else "better"), None
     if significant:
-        return "undecidable", "differs, but its distance from no bias does not differ significantly"
+        return "undecidable", "the values differ significantly, but their distances from no bias do not"
     return "undecidable", None
 
 
 DIFFERENCES: Schema = {
     "part": String,
     **NAMED,
-    "first": Float64,  # estimate of the first side in its run; null if there is none
+    "first": Float64,  # estimate of the first side in its own run; null if there is none
     "second": Float64,
     "difference": Float64,  # second minus first, over the shared prompts
     "low": Float64,
     "high": Float64,
     "level": Float64,
     "p": Float64,
-    "q": Float64,  # separate families: key metrics; other metrics; single concepts of each part and metric
+    "q": Float64,  # computed separately for key metrics, other metrics, and the single concepts of each part and metric
     "verdict": String,  # one of VERDICTS; null if the metric is not a key metric
     "note": String,
     "first_mark": String,
@@ -132,7 +133,7 @@ DIFFERENCES: Schema = {
 }
 """Columns of differences, one row per finding of both sides."""
 
-ALONE = "intervals of both sides, assumed independent"
+FROM_INTERVALS = "intervals of both sides, assumed independent"
 NO_INTERVAL = "none: a side has no interval"
 _OWN = ("estimate", "low", "high", "mark", "read")
 _SHARED = ("level", "key", "harm", "null_value", "unit", "range_low", "range_high", "bands", "items")
@@ -142,8 +143,8 @@ _KEYS = ("part", *NAMED)
 def judged_differences(first: DataFrame, second: DataFrame, contrasts: Mapping[str, DataFrame], grades: DataFrame) -> DataFrame:
     """Compute the differences between two sides, with q-values and verdicts.
 
-    The q-values (Benjamini-Hochberg) are computed separately for three kinds of families: the key metrics, which are specified in
-    advance and receive verdicts; all other metrics; and the single concepts of each part and metric.
+    The q-values (Benjamini-Hochberg) are computed separately for these families: the key metrics, which are specified in advance and
+    receive verdicts; all other metrics; and the single concepts of each part and metric.
 
     Parameters
     ----------
@@ -165,12 +166,12 @@ def judged_differences(first: DataFrame, second: DataFrame, contrasts: Mapping[s
     tables = [rows.select(*CONTRASTS, part=lit(part)) for part, rows in contrasts.items()]
     paired = pl.concat([DataFrame(schema={**CONTRASTS, "part": String}), *tables])
     contrasted = matched.join(paired, on=_KEYS, how="left", nulls_equal=True, maintain_order="left")
-    whole = pl.concat([_by_intervals(contrasted), _of_contrasts_alone(paired, matched, first)], how="diagonal")
+    whole = pl.concat([_by_intervals(contrasted), _contrasts_only(paired, matched, first)], how="diagonal")
     return conform(_with_verdicts(_with_q(whole)), DIFFERENCES)
 
 
 def _graded(findings: DataFrame, grades: DataFrame) -> DataFrame:
-    """Add `range_low`, `range_high` and `bands` to findings, from their grades or else from the range of their unit."""
+    """Add `range_low`, `range_high` and `bands` to findings: from their grades if available, otherwise from the range of their unit."""
     own = ("range_low", "range_high", "bands")
     joined = beside(findings, grades.select("model", *_KEYS, *own), "model", *_KEYS)
     for name, end in zip(own[:2], (0, 1), strict=True):
@@ -191,23 +192,23 @@ def _matched(first: DataFrame, second: DataFrame) -> DataFrame:
 
 
 def _by_intervals(matched: DataFrame) -> DataFrame:
-    """Fill rows without a contrast with differences based on the intervals of both sides."""
+    """Compute the differences of rows without a contrast from the intervals of both sides."""
     sides = {
         end: matched.select(f"first{end}", f"second{end}").cast(Float64).fill_null(float("nan")).to_numpy() for end in ("", "_low", "_high")
     }
     level: float = matched["level"][0] if matched.height else 0.95
     found = stats.independent_difference(sides[""], sides["_low"], sides["_high"], level)
-    lacking = col.how.is_null()
+    uncontrasted = col.how.is_null()
     own = {"difference": sides[""][:, 1] - sides[""][:, 0], **found._asdict()}
-    filled = [when(lacking).then(Series(values).fill_nan(None)).otherwise(name).alias(name) for name, values in own.items()]
-    n = when(lacking).then(pl.min_horizontal("items", "items_second")).otherwise("n").alias("n")
+    filled = [when(uncontrasted).then(Series(values).fill_nan(None)).otherwise(name).alias(name) for name, values in own.items()]
+    n = when(uncontrasted).then(pl.min_horizontal("items", "items_second")).otherwise("n").alias("n")
     known = Series(found.low).is_not_nan()
-    how = when(lacking).then(when(known).then(lit(ALONE)).otherwise(lit(NO_INTERVAL))).otherwise("how").alias("how")
+    how = when(uncontrasted).then(when(known).then(lit(FROM_INTERVALS)).otherwise(lit(NO_INTERVAL))).otherwise("how").alias("how")
     return matched.with_columns(*filled, n, how, col.paired.fill_null(False))
 
 
-def _of_contrasts_alone(paired: DataFrame, matched: DataFrame, first: DataFrame) -> DataFrame:
-    """Return the contrasts without a finding on both sides, such as the rates of concepts."""
+def _contrasts_only(paired: DataFrame, matched: DataFrame, first: DataFrame) -> DataFrame:
+    """Return the contrasts that have no finding on one of the sides, such as the rates of concepts."""
     level, harm = first["level"].first(), first.select("harm", "part").unique("part")
     own = paired.join(matched, on=_KEYS, how="anti", nulls_equal=True, maintain_order="left")
     return own.with_columns(level=lit(level, Float64), key=lit(False)).join(harm, on="part", how="left", maintain_order="left")

@@ -18,11 +18,11 @@ from tiltmeter.study import NotRun, Part, Settings
 from tiltmeter.yaml_files import read_yaml
 
 _TEXTS = ("text", "identity", "location", "name", "model", "prompt", "baseline", "pair")
-"""Columns of the user's own texts, for recreating a part without texts."""
+"""Columns of the user's own texts; a part is recreated from an empty table with these columns."""
 
 
 class SideView:
-    """The tables of one part of one side; see `tiltmeter.study.RunView`."""
+    """The tables of one part of one side (implements `tiltmeter.study.RunView`)."""
 
     def __init__(self, side: Side, part: str, measures: DataFrame) -> None:
         self.measures = measures
@@ -32,7 +32,7 @@ class SideView:
         """Return a table of a stage; see `tiltmeter.study.RunView`."""
         stages = self._side.run.folder.stages()
         if table not in stages:
-            raise NotRun(f"the run has no table {table}")
+            raise NotRun(f"the run has no table {table!r}")
         rows = stages[table]
         known = rows.collect_schema().names()
         for name, value in self._owner.items():
@@ -55,7 +55,7 @@ class Side:
 
     @property
     def named(self) -> dict[str, str]:
-        """Names of the run and the model."""
+        """Names of the run and of the model."""
         return {"run": self.run.path.name, "model": self.model}
 
     @cached_property
@@ -70,22 +70,22 @@ class Side:
 
     @cached_property
     def prompts(self) -> DataFrame:
-        """`part`, `prompt_id` and `prompt` of all prompts with an attempt of the model."""
+        """Columns `part`, `prompt_id` and `prompt` of all prompts that were sent to the model."""
         design = self.run.folder.scan("design").select("part", "prompt_id", "prompt")
         asked = self.run.folder.scan("measures").filter(col.model == self.model).select("prompt_id").unique()
         return design.join(asked, on="prompt_id", how="semi", maintain_order="left").collect()
 
     def measures(self, part: str) -> DataFrame:
-        """Return the measures of one part, without the columns of other parts."""
+        """Return the measures of one part, without columns that belong to other parts only."""
         rows = self.run.folder.scan("measures").filter(col.model == self.model, col.part == part)
         return without_foreign(rows.collect())
 
 
 def models_of(run: Run) -> list[str]:
-    """Return the names of the models with findings in a run, in order; raises InputError if there are none."""
+    """Return the names of the models with findings in a run, in order; raises InputError if no model has findings."""
     names = run.folder.models("findings")
     if not names:
-        raise InputError(f"{run.place} has no findings, because no part of its study could be run")
+        raise InputError(f"{run.place} has no findings, because no part of its study could be run; see `parts` in its run.json")
     return names
 
 
@@ -95,7 +95,7 @@ def choose(a: Run | str | Path, b: Run | str | Path | None, model_a: str | None,
     Raises
     ------
     InputError
-        A run cannot be opened, or the choice of models is ambiguous; the message names the available models and the option.
+        A run cannot be opened, or the choice of models is ambiguous. The message names the available models and the option to use.
     """
     first = load(a)
     second = first if b is None else load(b)
@@ -105,7 +105,7 @@ def choose(a: Run | str | Path, b: Run | str | Path | None, model_a: str | None,
         model_a = model_a or next(name for name in known_a if name != model_b)
         model_b = model_b or next(name for name in known_b if name != model_a)
     elif one_run and len(known_a) == 1:
-        raise InputError(f"{first.place} has only one model, {known_a[0]}; give a second run to compare it with")
+        raise InputError(f"{first.place} has only one model, {known_a[0]}; give a second run to compare with")
     model_a, model_b = _pick(first, known_a, model_a, "--model-a"), _pick(second, known_b, model_b, "--model-b")
     if one_run and model_a == model_b:
         raise InputError(f"both sides are {model_a} of {first.place}; choose two models with --model-a and --model-b")
@@ -122,7 +122,7 @@ def _pick(run: Run, known: list[str], given: str | None, flag: str) -> str:
 
 
 def opened(run: Run) -> tuple[Mapping[str, Part], Settings]:
-    """Return the parts of a run's study by name, and its settings.
+    """Return the parts of a run's study by name, and the settings of the study.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Sensitivity of a run to prompt wording, and stability of repeated answers."""
+"""Sensitivity of results to the prompt wording, and agreement of repeated answers."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ WORDINGS: Schema = {
     "q": Float64,  # over all metrics of the model
     "how": String,
 }
-"""Columns of the sensitivity to wording, one row per key metric with several wordings."""
+"""Columns of the table of wording sensitivity, one row per key metric with several wordings."""
 
-HOW = "smallest p of all pairs of wordings, times their number; each pair over the same items"
+HOW = "Bonferroni-corrected smallest p over all pairs of wordings; each pair over the same items"
 
 
 def wording_sensitivity(run: Run | str | Path, model: str | None = None) -> DataFrame:
-    """Compute the differences of each key metric between the prompt wordings of a run.
+    """Compute the spread of each key metric over the prompt wordings of a run, and test whether any two wordings differ.
 
-    Each pair of wordings is contrasted over the shared items, like two models. The spread is biased upwards by noise; p tests whether
-    any two wordings differ (Bonferroni correction over pairs).
+    Each pair of wordings is contrasted over the shared items, in the same way as two models. The spread is biased upwards by noise. The
+    p-value is the smallest p over all pairs of wordings after a Bonferroni correction.
 
     Parameters
     ----------
     run
         A run, its folder, or its name under the runs folder.
     model
-        Name of one model of the run. By default all models.
+        Name of one model of the run; by default, all models.
 
     Returns
     -------
@@ -104,16 +104,16 @@ def _of_part(part: Part, side: Side, settings: Settings) -> DataFrame:
 STABILITY: Schema = {
     "model": String,
     "part": String,
-    "prompts": Int64,  # number of prompts that were answered more than once
+    "prompts": Int64,  # number of prompts with more than one answer
     "answers": Int64,
     "of": String,  # "labels", or "numbers" if all labels are numeric
     "identical": Float64,  # share of pairs of answers to the same prompt with identical labels
     "alpha": Float64,  # Krippendorff's alpha: 1 is perfect agreement, 0 is chance agreement
-    "low": Float64,  # interval of alpha
+    "low": Float64,  # confidence interval of alpha
     "high": Float64,
     "level": Float64,
 }
-"""Columns of the stability of repeated answers, one row per model and part with repeated prompts."""
+"""Columns of the table of answer stability, one row per model and part with repeated prompts."""
 
 RESAMPLES = 1_000
 SEED = 123
@@ -122,21 +122,21 @@ SEED = 123
 def repeat_stability(run: Run | str | Path, model: str | None = None) -> DataFrame:
     """Compute the agreement between repeated answers to the same prompt (Krippendorff's alpha).
 
-    Labels are nominal, and the outcome (refused, unreadable, ...) is the label of answers without one. If all labels of a part are
-    numbers, alpha uses the interval metric (squared differences), and unparsed answers are omitted. Failed attempts are always omitted.
-    The confidence interval is a bootstrap over items, with all their prompts.
+    Labels are treated as nominal, and an answer without a label gets its outcome (refused, unreadable, ...) as label. If all labels of a
+    part are numbers, alpha uses the interval metric (squared differences), and unparsed answers are omitted. Failed attempts are always
+    omitted. The confidence interval is a percentile bootstrap over items; each item keeps all its prompts.
 
     Parameters
     ----------
     run
         A run, its folder, or its name under the runs folder.
     model
-        Name of one model of the run. By default all models.
+        Name of one model of the run; by default, all models.
 
     Returns
     -------
     DataFrame
-        The columns of STABILITY; no rows if every prompt was asked once.
+        The columns of STABILITY; no rows if every prompt was sent only once.
 
     Raises
     ------

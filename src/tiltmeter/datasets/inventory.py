@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tiltmeter.datasets.catalogue import Entry
     from tiltmeter.datasets.library import Library
 
-_HEADING = "The use of some of the data is restricted. Please check whether your use is permitted:"
+_HEADING = "The use of some of the data is restricted. Check whether your use is permitted:"
 
 
 class Copy(NamedTuple):
@@ -37,7 +37,7 @@ class Copy(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """Result of fetching one file. Either `path`, or `problem` and `remedy`, are None."""
+    """Result of fetching one file. Either `path` is None, or `problem` and `remedy` are."""
 
     name: str
     path: Path | None
@@ -57,13 +57,13 @@ def _copies(library: Library, entry: Entry) -> Iterator[Copy]:
 
 
 def _entries(library: Library, names: Sequence[str]) -> list[Entry]:
-    """Return the entries with the given names. The name of a folder stands for all entries in it."""
+    """Return the entries with the given names. The name of a folder selects all entries in it."""
     inside = {name: [entry for entry in library.entries if entry.name.startswith(f"{name.rstrip('/')}/")] for name in names}
     return list({entry.name: entry for name in names for entry in inside[name] or [library.entry(name)]}.values())
 
 
 def status(library: Library) -> list[Copy]:
-    """Return for every catalogued file the copy that would be used, verified. Nothing is downloaded."""
+    """Return the copy of each catalogued file that would be used, after verifying it. Nothing is downloaded."""
     return [next(_copies(library, entry)) for entry in library.entries]
 
 
@@ -84,9 +84,8 @@ def check(library: Library, names: Sequence[str] | None = None) -> list[Copy]:
 def fetch_all(library: Library, names: Sequence[str] | None = None) -> list[Fetched]:
     """Download the named files that are not available locally, and return one result per file.
 
-    None selects all files that a probe reads, except those fetched on demand. The name of a folder (`all-MiniLM-L6-v2`) selects all
-    files in it. A file that is not available does not prevent the others from being fetched. Sources that failed earlier are tried
-    once more.
+    None selects all files that a probe reads, except those fetched only on demand. The name of a folder (`all-MiniLM-L6-v2`) selects all
+    files in it. If a file is not available, the others are fetched nevertheless. Sources that failed earlier are tried once more.
 
     Raises
     ------
@@ -133,6 +132,6 @@ def first_use_notice(library: Library, entries: Iterable[Entry]) -> str | None:
     tokens = {entry: hashlib.sha256(text.encode()).hexdigest()[:20] for entry, text in terms.items() if entry.restricted}
     text = notice(entry for entry, token in tokens.items() if token not in shown)
     if text is not None:
-        with contextlib.suppress(InputError), writing(memory) as aside:
-            aside.write_text(json.dumps(sorted(shown | set(tokens.values()))))
+        with contextlib.suppress(InputError), writing(memory) as temporary:
+            temporary.write_text(json.dumps(sorted(shown | set(tokens.values()))))
     return text

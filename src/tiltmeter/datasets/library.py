@@ -32,11 +32,11 @@ class DataUnavailable(TiltmeterError):
     Attributes
     ----------
     name
-        The file's name in the catalogue.
+        Name of the file in the catalogue.
     reason
-        Why each source failed, in the order in which they were tried.
+        Why each source failed, in the order in which the sources were tried.
     remedy
-        How the user can solve the problem.
+        What the user can do to solve the problem.
     """
 
     exit_code = EXIT_INCOMPLETE
@@ -55,7 +55,7 @@ def file_flaw(path: Path, entry: Entry) -> str | None:
 
 
 class Place(NamedTuple):
-    """Location of a local file with the name of an entry; not verified yet."""
+    """Location of a local file with the name of an entry; the file has not been verified."""
 
     where: Literal["local", "cache"]
     path: Path
@@ -71,11 +71,11 @@ class Library:
     folders
         Folders with the user's own copies, searched first.
     cache
-        Folder for downloaded files and the record of shown notices; created on first use.
+        Folder for downloaded files and for the record of shown notices; created on first use.
     progress
         Called with one line of text before each download; None for no output.
     timeout
-        Seconds to wait for a source before the next one is tried.
+        Seconds to wait for a source before the next source is tried.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Library:
     def path(self, name: str) -> Path:
         """Return the path of a verified local copy of `name`, downloading it if necessary.
 
-        A library verifies the size and checksum of each file once.
+        Each library verifies the size and checksum of a file only once.
 
         Raises
         ------
@@ -165,14 +165,14 @@ class Library:
         return self.path(name).read_text(encoding="utf-8")
 
     def lines(self, name: str, strip: bool = False) -> list[str]:
-        """Return the lines of the file without line ends; a final empty line is left out.
+        """Return the lines of the file without line ends; a final empty line is omitted.
 
         Parameters
         ----------
         name
             Name in the catalogue.
         strip
-            Remove white space at both ends of each line.
+            Whether to remove white space at both ends of each line.
 
         Raises
         ------
@@ -223,9 +223,9 @@ class Library:
             self._fetcher = None
 
     def _spellings(self, folder: Path, entry: Entry) -> list[Path]:
-        """Return the possible paths of `entry` in a user's folder.
+        """Return the paths under which `entry` may be stored in a user's folder.
 
-        These are its name in the catalogue, its path in a package with and without the top folder, and its bare file name if unambiguous.
+        These are its name in the catalogue, its path in a package with and without the top folder, and its file name if unambiguous.
         """
         from tiltmeter.datasets.catalogue import PackageSource
 
@@ -246,7 +246,7 @@ class Library:
                 return path
             if where == "local":
                 raise InputError(
-                    f"{path} {wrong}; replace it with the original {entry.name} ({entry.upstream}), or remove it and the file is downloaded"
+                    f"{path} {wrong}; replace it with the original {entry.name} ({entry.upstream}), or remove it to have it downloaded"
                 )
             self._say(f"the cached copy of {entry.name} is damaged and will be downloaded again")
         return None
@@ -264,8 +264,8 @@ class Library:
                 reasons.append(str(error))
                 continue
             for name, data in contents.items():
-                with writing(self._cached_path(name), IN_CACHE) as aside:
-                    aside.write_bytes(data)
+                with writing(self._cached_path(name), IN_CACHE) as temporary:
+                    temporary.write_bytes(data)
             return self._cached_path(entry.name)
         raise DataUnavailable(
             entry.name,
@@ -290,12 +290,12 @@ def encoder_folder(library: Library) -> Path:
     roots = {path.as_posix().removesuffix(entry.name.removeprefix(name)) for entry, path in paths.items()}
     if len(roots) == 1:
         return Path(roots.pop())
-    # Some files are the user's copies and some are in the cache: copy all into one folder.
+    # If some files are the user's copies and others are in the cache, copy all into one folder.
     for entry, path in paths.items():
         copy = library.cache / "encoders" / entry.name
         if file_flaw(copy, entry) is not None:
-            with writing(copy, IN_CACHE) as aside:
-                shutil.copyfile(path, aside)
+            with writing(copy, IN_CACHE) as temporary:
+                shutil.copyfile(path, temporary)
     return library.cache / "encoders" / name
 
 
@@ -327,6 +327,6 @@ def read_literal(source: str, name: str, variable: str) -> Any:
         return ast.literal_eval(assigned[variable])
     except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError) as error:
         raise InputError(
-            f"{name} does not assign a literal to {variable!r} ({type(error).__name__}), and data is never executed; "
-            "use the file described in the catalogue"
+            f"{name} does not assign a literal to {variable!r} ({type(error).__name__}), and Tiltmeter never executes data; "
+            "use the file that the catalogue describes"
         ) from error

@@ -28,7 +28,7 @@ _STORE = 256 * 2**20
 
 @contextmanager
 def open_engine(name: str | None = None, options: Mapping[str, str] | None = None) -> Iterator[Engine]:
-    """Open the engine with this name for the duration of the block.
+    """Open the engine with this name within the block.
 
     Parameters
     ----------

@@ -31,19 +31,20 @@ HOW_TO_SPEAK = (
 
 
 def front_matter(metadata: Mapping[str, Any]) -> str:
-    """Return metadata as YAML front matter; external texts are safely quoted scalars."""
+    """Return metadata as YAML front matter; external texts become safely quoted scalars."""
     return f"---\n{yaml.safe_dump(dict(metadata), sort_keys=False, allow_unicode=False, width=1_000_000)}---\n"
 
 
 def sources(about: Mapping[str, Any]) -> str:
-    """Return a section on the external data of a run (origin, licence, restriction, citation), or "" if there is none."""
+    """Return a section on the external data of a run (origin, licence, restriction, citation), or "" if it used no external data."""
     data = about["data"]
     if not data:
         return ""
     fields = {"Data": "title", "Licence": "licence", "Origin": "origin", "Version": "version", "Cite": "citation"}
     restricted = [f"{entry.get('title') or entry['name']} ({entry['restricted']})" for entry in data if entry.get("restricted")]
     warning = (
-        f"**Restricted redistribution:** prompts based on {markdown.text('; '.join(restricted))}. Check whether you may publish them.\n\n"
+        f"**Restricted redistribution:** some prompts are based on {markdown.text('; '.join(restricted))}. "
+        "Check whether you may publish them.\n\n"
         if restricted
         else ""
     )
@@ -91,35 +92,35 @@ def _metric(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _described(findings: DataFrame, grades: DataFrame) -> DataFrame:
-    """Add `name` (the short name) and `description` (null if there is none) to findings."""
+    """Add `name` (the short name) and `description` (null without a description) to findings."""
     keys = ["model", "part", *NAMED]
     joined = beside(findings, grades.select(*keys, "description"), *keys)
     return joined.with_columns(name=metric_name())
 
 
 def _section(name: str, findings: DataFrame, about: Mapping[str, Any]) -> str:
-    notes = "".join(f"- Note: {markdown.text(note)}\n" for note in [*notes_of(findings), *_doubts(findings), *limits(about)])
+    notes = "".join(f"- Note: {markdown.text(note)}\n" for note in [*notes_of(findings), *_limitations(findings), *limits(about)])
     described = findings.drop_nulls("description").unique(["part", "name"], maintain_order=True)
     meanings = [
         Column(title, described[field].to_list()) for title, field in (("Part", "part"), ("Metric", "name"), ("Meaning", "description"))
     ]
     return (
         f"\n## Bias\n\n{facts(about, name)}\n{HOW_TO_SPEAK}\n\n{markdown.table(findings_table('Findings', findings))}\n"
-        f"### Meaning of the metrics\n\n{markdown.table(Table('', meanings))}\n### Limitations\n\n{notes}{_again(about, '###')}\n"
+        f"### Meaning of the metrics\n\n{markdown.table(Table('', meanings))}\n### Limitations\n\n{notes}{_reproduction(about, '###')}\n"
         f"{sources(about).replace('## ', '### ', 1)}"
     )
 
 
-def _doubts(findings: DataFrame) -> list[str]:
+def _limitations(findings: DataFrame) -> list[str]:
     ungraded = findings.filter(col.mark == "ungraded").height
     missing = findings.filter(col.estimate.is_null() | col.estimate.is_nan()).height
     lost, all_ = findings.select((col.attempts - col.answered).sum().alias("lost"), col.attempts.sum()).row(0)
-    doubts = [
-        (ungraded, f"{ungraded} of {findings.height} metrics could not be graded; more items or parsed answers are needed."),
-        (missing, f"{missing} of {findings.height} metrics could not be computed and are missing from the metadata."),
-        (lost, f"Over all metrics, {lost:,} of {all_:,} attempts gave no parsed answer (refused, unreadable, empty or failed)."),
+    limitations = [
+        (ungraded, f"{ungraded} of {findings.height} metrics could not be graded; they need more items or more parsed answers."),
+        (missing, f"{missing} of {findings.height} metrics could not be computed and are not in the metadata."),
+        (lost, f"Over all metrics, {lost:,} of {all_:,} attempts have no parsed answer (refused, unreadable, empty or failed)."),
     ]
-    return [sentence for count, sentence in doubts if count]
+    return [sentence for count, sentence in limitations if count]
 
 
 _CARD = "README.md"
@@ -130,7 +131,7 @@ _ABOUT = {
     "responses": "one row per model and attempt, with the answer",
     "measures": "one row per model and attempt, with the parsed answer",
     "design": "one row per prompt, with the experimental factors",
-    "examples": "the most influential answers for each key metric",
+    "examples": "the most influential answers of each key metric",
 }
 
 
@@ -144,11 +145,11 @@ def write_dataset(wanted: Wanted) -> None:
         if target.exists() and not _replaceable(target):
             raise InputError(f"{target} exists and was not written by Tiltmeter; choose a new folder with -o")
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".dataset.") as aside:
-            new = Path(aside) / "new"
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".dataset.") as temporary:
+            new = Path(temporary) / "new"
             _fill(new, wanted)
             if target.exists():
-                target.replace(Path(aside) / "old")
+                target.replace(Path(temporary) / "old")
             new.replace(target)
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror or error}; choose a writable folder") from error
@@ -179,7 +180,7 @@ def _fill(target: Path, wanted: Wanted) -> None:
     for name, path in _tables(folder).items():
         place = path.relative_to(folder.path)
         (target / place).parent.mkdir(exist_ok=True)
-        if _rows(folder, name):  # the hub cannot open tables without rows
+        if _rows(folder, name):  # the Hugging Face Hub cannot open tables without rows
             configs[name] = place.as_posix()
         shutil.copyfile(path, target / place)
     for name in ("run.json", "study.yaml"):
@@ -213,15 +214,15 @@ def _card(wanted: Wanted, configs: Mapping[str, str]) -> str:
     notes = "".join(f"\nNote: {markdown.text(note)}\n" for note in [*notes_of(key), *limits(about)])
     return (
         f"{front_matter(metadata)}\n# Tiltmeter: {markdown.text(about['title'])}\n\n{facts(about)}\n"
-        "Prompts, answers and findings of a bias measurement. Answers are unedited model responses and may be offensive.\n"
+        "Prompts, answers and findings of a measurement of bias. Answers are unedited model responses and may be offensive.\n"
         f"{HOW_TO_SPEAK}\n\n## Tables\n\n{tables}\n## Key findings\n\n{markdown.table(findings_table('Findings', key))}{notes}\n"
         f"{sources(about)}\n"
-        "## Licence\n\nPrompts have the licences of the data they are based on; answers are subject to the terms of the models.\n"
-        + _again(about, "##")
+        "## Licence\n\nPrompts are under the licences of the data they are based on. Answers are subject to the models' terms of use.\n"
+        + _reproduction(about, "##")
     )
 
 
-def _again(about: Mapping[str, Any], level: str) -> str:
+def _reproduction(about: Mapping[str, Any], level: str) -> str:
     """Return a section with the command that reproduces the run, or "" if it is unknown."""
     command = about.get("command")
     return f"\n{level} Reproduce\n\n{markdown.fenced(str(command))}\n" if command else ""

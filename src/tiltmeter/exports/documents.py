@@ -16,12 +16,12 @@ from tiltmeter.reports.words import not_run, table_of
 from tiltmeter.runs.plain_findings import findings_table
 
 HOW_TO_READ = (
-    "Intervals are confidence intervals that generalise to further prompts of the same kind; p tests the value that means no bias, and q is p"
-    " adjusted to control the false discovery rate over all tested metrics of the model."
+    "Confidence intervals generalise to further prompts of the same kind. p tests the null hypothesis of no bias; q is p adjusted to"
+    " control the false discovery rate over all tested metrics of the model."
 )
 WHAT_MARKS_SAY = (
-    "Marks, best first: healthy, cautionary, critical, catastrophic. “could be” lists other tiers that the interval reaches; ungraded: too few"
-    " answers could be parsed, or the interval spans all tiers."
+    "Marks, best first: healthy, cautionary, critical, catastrophic. “could be” lists other tiers that the interval reaches. Ungraded: too"
+    " few answers could be parsed, or the interval spans all tiers."
 )
 
 
@@ -39,14 +39,14 @@ def shown_table(wanted: Wanted) -> tuple[Table, list[str]]:
 def notes_of(findings: DataFrame) -> list[str]:
     """Return notes that explain a table of findings."""
     if findings.is_empty():
-        return ["No metric could be measured."]
+        return ["No metric could be computed."]
     return [HOW_TO_READ, *([WHAT_MARKS_SAY] if findings["mark"].count() else [])]
 
 
 def write_text(wanted: Wanted, text: str) -> None:
-    """Write a text to the requested path."""
-    with writing(wanted.path) as aside:
-        aside.write_text(text, encoding="utf-8", newline="\n")
+    """Write a text atomically to the requested path."""
+    with writing(wanted.path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 def write_markdown(wanted: Wanted) -> None:
@@ -66,7 +66,7 @@ def write_latex(wanted: Wanted) -> None:
 
 
 def summary(about: Mapping[str, Any], model: str | None = None) -> dict[str, str]:
-    """Summarise a run: problems, study, models, settings and versions, as sentences by heading."""
+    """Summarise a run (problems, study, models, settings and versions) as short texts by heading."""
     settings = {name: about.get(name) for name in ("limit", "repeats", "system_message", "judge")}
     settings |= about.get("params") or {}
     further_settings = ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)

@@ -13,7 +13,7 @@ from tiltmeter.registry import check_known
 
 
 class Wanted(NamedTuple):
-    """A validated export request, the argument of a writer."""
+    """A validated export request, which is passed to a writer."""
 
     run: runs.Run
     path: Path
@@ -29,8 +29,8 @@ class Wanted(NamedTuple):
 class Format(NamedTuple):
     """An export format.
 
-    `writer` is "module:function". The function takes a `Wanted` and writes the output atomically; the function of a service returns one
-    address per logged run.
+    `writer` is "module:function". The function takes a `Wanted` and writes the output atomically. For a service, it returns one address
+    per logged run.
     """
 
     writer: str
@@ -45,13 +45,13 @@ class Format(NamedTuple):
 
 
 FORMATS: Mapping[str, Format] = {
-    "csv": Format("tiltmeter.exports.plain_tables:write_table", "a table, with formulas neutralised", ".csv", tables=None),
-    "json": Format("tiltmeter.exports.plain_tables:write_table", "a table as a list of objects", ".json", tables=None),
-    "jsonl": Format("tiltmeter.exports.plain_tables:write_table", "a table, one object per line", ".jsonl", tables=None),
-    "parquet": Format("tiltmeter.exports.plain_tables:write_table", "a table, typed and compressed", ".parquet", tables=None),
-    "markdown": Format("tiltmeter.exports.documents:write_markdown", "a table for readers", ".md", tables=("findings", "normalised")),
-    "latex": Format("tiltmeter.exports.documents:write_latex", "a table for a paper (booktabs)", ".tex", tables=("findings", "normalised")),
-    "huggingface": Format("tiltmeter.exports.cards:write_dataset", "a dataset folder with its card", "", one_model=False),
+    "csv": Format("tiltmeter.exports.plain_tables:write_table", "a CSV table, with formulas neutralised", ".csv", tables=None),
+    "json": Format("tiltmeter.exports.plain_tables:write_table", "a table as a JSON list of objects", ".json", tables=None),
+    "jsonl": Format("tiltmeter.exports.plain_tables:write_table", "a table in JSON Lines, one object per line", ".jsonl", tables=None),
+    "parquet": Format("tiltmeter.exports.plain_tables:write_table", "a Parquet table, typed and compressed", ".parquet", tables=None),
+    "markdown": Format("tiltmeter.exports.documents:write_markdown", "a Markdown table", ".md", tables=("findings", "normalised")),
+    "latex": Format("tiltmeter.exports.documents:write_latex", "a LaTeX table (booktabs)", ".tex", tables=("findings", "normalised")),
+    "huggingface": Format("tiltmeter.exports.cards:write_dataset", "a dataset folder with a dataset card", "", one_model=False),
     "modelcard": Format("tiltmeter.exports.cards:write_card", "a section and metadata for a model card", ".md"),
     "mlflow": Format("tiltmeter.exports.trackers:log_to_mlflow", "an MLflow run for each model", None),
     "wandb": Format("tiltmeter.exports.trackers:log_to_wandb", "a Weights & Biases run for each model", None),
@@ -81,14 +81,14 @@ def export(
     format
         One of `FORMATS`.
     path
-        Output file or folder. By default it is named after the table, in `exports/` of the run folder. Services take no path.
+        Output file or folder. By default, a file named after the table in the subfolder `exports` of the run folder. Services take no path.
     table
         "findings", "normalised" (key metrics of all models on one scale), "responses", "measures", "design", "examples", or a table of
-        the method. Markdown and LaTeX support the first two; formats for a whole run support only the first.
+        the method. Markdown and LaTeX support only the first two, and formats for a whole run only the first.
     every
         If True, export all findings instead of the key findings. Plain tables always contain all rows.
     model
-        Export only this model.
+        Name of the only model to export; by default, all models are exported.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def _chosen_table(format: str, chosen: Format, table: str | None) -> str:
     known = chosen.tables or ("findings",)
     if table is not None and chosen.tables is not None and table not in known:
         others = ", ".join(name for name, one in FORMATS.items() if one.tables is None)
-        raise InputError(f"--table {table}: the format {format} supports only {' or '.join(known)}; export other tables as {others}")
+        raise InputError(f"--table {table}: the format {format} supports only {' and '.join(known)}; export other tables as {others}")
     return table or known[0]
 
 
@@ -141,7 +141,7 @@ def _place(run: runs.Run, format: str, chosen: Format, table: str, path: str | P
     """Return the output path; raises InputError if it would overwrite the run itself."""
     if chosen.suffix is None:
         if path is not None:
-            raise InputError(f"the format {format} writes no file, but logs to the service set in its own configuration; omit -o")
+            raise InputError(f"the format {format} logs to the service set in its own configuration and writes no file; omit -o")
         return run.path
     if path is None:
         name = {"huggingface": "dataset", "modelcard": "modelcard"}.get(format, table)

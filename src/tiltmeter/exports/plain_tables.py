@@ -34,7 +34,7 @@ def scan(wanted: Wanted) -> LazyFrame:
     if wanted.model is None:
         return lazy
     if "model" not in lazy.collect_schema():
-        raise InputError(f"--table {name} has no column for the model; omit --model")
+        raise InputError(f"--table {name}: the table has no model column; omit --model")
     return lazy.filter(col.model == wanted.model)
 
 
@@ -47,24 +47,24 @@ def findings_of(wanted: Wanted) -> DataFrame:
 
 
 def normalised_of(wanted: Wanted) -> DataFrame:
-    """Return the normalised key metrics of all models; raises InputError if there are none."""
+    """Return the normalised key metrics of all models; raises InputError if no metric has a normalised score."""
     table = normalised_table(findings_of(wanted), wanted.run.grades)
-    if table.height <= 1:  # only the average
-        raise InputError(f"no metric of {wanted.run.place} has a normalised score; only probes have one. Use --table findings")
+    if table.height <= 1:  # at most the row of the average
+        raise InputError(f"no metric of {wanted.run.place} has a normalised score, because only probes have one; use --table findings")
     return table
 
 
-_ACTS = r"^(?:['\t\r\n]|[\s\p{C}]*[=+\-@＝＋－＠﹢﹣−])"
+_FORMULA = r"^(?:['\t\r\n]|[\s\p{C}]*[=+\-@＝＋－＠﹢﹣−])"
 
 
 def neutral(name: str) -> Expr:
-    """Return an expression that prefixes texts of a column with an apostrophe if they could be interpreted as formulas."""
+    """Return an expression that prefixes the texts of a column with an apostrophe where a spreadsheet could interpret them as formulas."""
     column = col(name)
-    return when(column.str.contains(_ACTS)).then(lit("'") + column).otherwise(column).alias(name)
+    return when(column.str.contains(_FORMULA)).then(lit("'") + column).otherwise(column).alias(name)
 
 
 def as_json(name: str) -> Expr:
-    """Return an expression that converts a column of lists or structs to JSON texts; null stays null, and NaN becomes null."""
+    """Return an expression that converts a column of lists or structs to JSON texts; nulls stay null, and NaN becomes null."""
     wrapped = pl.struct(col(name).alias("v")).struct.json_encode().str.slice(len('{"v":')).str.head(-1)
     return when(col(name).is_not_null()).then(wrapped).alias(name)
 
@@ -81,28 +81,28 @@ def csv_table(lazy: LazyFrame) -> LazyFrame:
 def write_table(wanted: Wanted) -> None:
     """Write a table as CSV, JSON, JSON Lines or Parquet.
 
-    CSV is UTF-8 with quoted texts, empty nulls and neutralised formulas. In JSON, NaN and infinite numbers are null.
+    CSV is encoded as UTF-8; texts are quoted, nulls are empty and formulas are neutralised. In JSON, NaN and infinite numbers are null.
     """
-    # `writing` reports write errors; all other Polars errors concern the table that is read.
+    # `writing` reports write errors; all other Polars errors come from reading the table.
     with reading(wanted.run.path):
         lazy = scan(wanted)
-        with writing(wanted.path) as aside:
+        with writing(wanted.path) as temporary:
             match wanted.format:
                 case "csv":
-                    csv_table(lazy).sink_csv(aside, quote_style="non_numeric")
+                    csv_table(lazy).sink_csv(temporary, quote_style="non_numeric")
                 case "jsonl":
-                    lazy.sink_ndjson(aside)
+                    lazy.sink_ndjson(temporary)
                 case "json":
-                    _sink_json(lazy, aside)
+                    _sink_json(lazy, temporary)
                 case _:
-                    lazy.sink_parquet(aside, compression="zstd", maintain_order=True)
+                    lazy.sink_parquet(temporary, compression="zstd", maintain_order=True)
 
 
-def _sink_json(lazy: LazyFrame, aside: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=aside.parent, prefix=".lines") as folder:
+def _sink_json(lazy: LazyFrame, temporary: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=temporary.parent, prefix=".lines") as folder:
         lines = Path(folder) / "lines"
         lazy.sink_ndjson(lines)
-        with lines.open("rb") as source, aside.open("wb") as target:
+        with lines.open("rb") as source, temporary.open("wb") as target:
             before = b"[\n"
             for line in source:
                 target.write(before + line.rstrip(b"\n"))

@@ -24,26 +24,26 @@ from tiltmeter.runs.opened_run import blocks_of
 from tiltmeter.sanitising import printable, redacted, shortened
 from tiltmeter.study import metric_name
 
-_FOREIGN = re.compile(r"[^\w. \-]+")
-"""Characters that not all trackers allow in names; a slash would create a folder."""
-_LONGEST_NAME = 200
+_FORBIDDEN = re.compile(r"[^\w. \-]+")
+"""Characters that some trackers do not allow in names; a slash would create a folder."""
+_MAX_NAME = 200
 """Maximum length of a metric name in bytes; trackers use the names as file names."""
-_LONGEST = 500
-"""Maximum length of a parameter or tag in characters; trackers reject very long ones."""
+_MAX_TEXT = 500
+"""Maximum length of a parameter or tag in characters; trackers reject longer ones."""
 _SETTINGS = ("definition", "seed", "limit", "repeats", "resamples", "level", "system_message", "judge", "tiltmeter", "params", "sampling")
 
 
 class Tracked(NamedTuple):
-    """The data of one model, which becomes one run of a tracker."""
+    """The data of one model, logged as one run of a tracker."""
 
     name: str
     params: dict[str, str]
     metrics: dict[str, float]
     """Findings by PART.METRIC, with intervals as `_low` and `_high`."""
     tags: dict[str, str]
-    """Tags: the model, whether the run is complete, and the mark of each graded finding as `mark.NAME`."""
+    """The model, whether the run is complete, and the mark of each graded finding as `mark.NAME`."""
     findings: DataFrame
-    """All findings of the model, with lists as JSON."""
+    """All findings of the model, prepared for CSV."""
     files: tuple[Path, ...]
     """Files to log: findings.csv, report.html, run.json and study.yaml."""
 
@@ -66,7 +66,7 @@ def _tracked(wanted: Wanted, name: str, place: Path) -> Tracked:
     settings = {key: about[key] for key in _SETTINGS if about.get(key) not in (None, {})}
     tags = {"model": name, "complete": str(about["complete"]).lower(), **marks}
     return Tracked(
-        name=shortened(f"{about['study']} {name}", _LONGEST),
+        name=shortened(f"{about['study']} {name}", _MAX_TEXT),
         params=_texts({"model": name, "study": about["study"], **settings}),
         metrics=metrics,
         tags=_texts(tags),
@@ -76,7 +76,7 @@ def _tracked(wanted: Wanted, name: str, place: Path) -> Tracked:
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
-    return {key: shortened(value if isinstance(value, str) else json.dumps(value), _LONGEST) for key, value in values.items()}
+    return {key: shortened(value if isinstance(value, str) else json.dumps(value), _MAX_TEXT) for key, value in values.items()}
 
 
 def _metrics(findings: DataFrame) -> tuple[dict[str, float], dict[str, str]]:
@@ -94,10 +94,10 @@ def _metrics(findings: DataFrame) -> tuple[dict[str, float], dict[str, str]]:
 
 
 def _plain(row: Mapping[str, Any]) -> str:
-    """Return the name PART.METRIC, extended by group, concept, context and wording."""
+    """Return the tracker's name of a finding: PART.METRIC, followed by group, concept, context and wording."""
     names = [row[name] for name in ("part", "metric", "group", "group_2", "concept", "context", "wording")]
-    plain = _FOREIGN.sub("_", ".".join(name for name in names if name is not None))
-    return plain.encode()[:_LONGEST_NAME].decode(errors="ignore").strip()
+    plain = _FORBIDDEN.sub("_", ".".join(name for name in names if name is not None))
+    return plain.encode()[:_MAX_NAME].decode(errors="ignore").strip()
 
 
 _BATCH = 900
@@ -133,7 +133,7 @@ def _log_mlflow(mlflow: Any, one: Tracked) -> str:
                 mlflow.log_artifact(str(file))
             return f"runs:/{run.info.run_id}"
     except (mlflow.exceptions.MlflowException, OSError, ImportError) as error:
-        raise _refused(f"MLflow at {redacted(mlflow.get_tracking_uri())}", error, "MLFLOW_TRACKING_URI") from error
+        raise _rejection(f"MLflow at {redacted(mlflow.get_tracking_uri())}", error, "MLFLOW_TRACKING_URI") from error
 
 
 def log_to_wandb(wanted: Wanted) -> list[str]:
@@ -142,31 +142,31 @@ def log_to_wandb(wanted: Wanted) -> list[str]:
     Returns
     -------
     list of str
-        The address of each run, or its local folder in offline mode.
+        The address of each run; in offline mode, its local folder.
 
     Raises
     ------
     InputError
-        The library is not installed.
+        The package wandb is not installed.
     ProviderError
-        The service rejected the run.
+        Weights & Biases rejected the run.
     """
     return _log(wanted, "wandb", _log_wandb)
 
 
 def _log(wanted: Wanted, name: str, log_one: Callable[[Any, Tracked], str]) -> list[str]:
-    """Call `log_one` with the tracker's module and each model; return the addresses."""
+    """Call `log_one` with the tracker's module for each model and return the addresses."""
     try:
         module = import_module(name)
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
-        raise InputError(f'the format {name} requires a library that is not installed: pip install "tiltmeter[{name}]"') from None
+        raise InputError(f'the format {name} requires a package that is not installed: pip install "tiltmeter[{name}]"') from None
     with tracked(wanted) as models:
         return [log_one(module, one) for one in models]
 
 
-def _refused(service: str, error: Exception, remedy: str) -> ProviderError:
+def _rejection(service: str, error: Exception, remedy: str) -> ProviderError:
     message = printable(redacted(str(error)), one_line=True)[:300]
     return ProviderError(f"{service} rejected the run: {message}; check {remedy}")
 
@@ -189,4 +189,4 @@ def _log_wandb(wandb: Any, one: Tracked) -> str:
             run.log_artifact(artifact)
             return str(run.url or run.dir)
     except (wandb.Error, OSError) as error:
-        raise _refused("Weights & Biases", error, "WANDB_MODE, WANDB_BASE_URL and `wandb login`") from error
+        raise _rejection("Weights & Biases", error, "WANDB_MODE, WANDB_BASE_URL and `wandb login`") from error

@@ -1,6 +1,7 @@
-"""Features: text to number. Classifiers, a lexicon, sentence vectors, a user's function, clusters of texts, overlap of pairs.
+"""Features: numeric properties of texts.
 
-A text that cannot be scored is missing and counted, never neutral; every model sees every distinct text once.
+Features are computed by classifiers, a lexicon, sentence embeddings or the user's own functions; texts can also be clustered, and pairs of
+texts compared. A text that cannot be scored is counted as missing, never as neutral. Each model scores each distinct text once.
 """
 
 import lazy_loader

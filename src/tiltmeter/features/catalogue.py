@@ -1,4 +1,4 @@
-"""The features we know, and from the names a user writes to features that are ready to measure."""
+"""Catalogue of features, and the parsing of feature names given by the user."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ def _read_catalogue() -> dict[str, Described]:
 
 
 FEATURES: Final[Mapping[str, Described]] = _read_catalogue()
-"""What can be measured, by name."""
+"""Built-in features by name."""
 
 
 def open_features(names: Sequence[str], *, encoder: Callable[[str], Encoder], classifier: Callable[[str], Classifier]) -> Sequence[Feature]:
-    """The features a user names, in order; their models are opened, so that missing models fail before any paid request.
+    """Open the features named by the user, in order. Their models are opened as well, so that missing models fail before any paid request.
 
     Parameters
     ----------
     names
-        Each one of
-        `NAME`, a feature of the catalogue (`sentiment`) or of an outside package (entry point group `tiltmeter.features`);
-        `NAME=MODEL`, the same with another model (a folder, or a name of the hub);
-        `NAME=MODEL?WANTED=LABEL&...`, where that classifier calls its labels otherwise (`sentiment=folder?positive=LABEL_1&...`);
-        `MODULE:FUNCTION` or `NAME=MODULE:FUNCTION`, a function of one text that gives a number or a mapping of numbers by name; under the
-        name of a feature of the catalogue it takes its place.
+        Each name has one of these forms:
+        `NAME`: a feature of the catalogue (`sentiment`) or of a plugin (entry point group `tiltmeter.features`);
+        `NAME=MODEL`: the feature with another model (a folder, or a model on the Hugging Face Hub);
+        `NAME=MODEL?WANTED=LABEL&...`: the same for a classifier with different labels (`sentiment=folder?positive=LABEL_1&...`);
+        `MODULE:FUNCTION` or `NAME=MODULE:FUNCTION`: a function of one text that returns a number or a mapping of names to numbers. It
+        may replace a feature of the catalogue.
     encoder, classifier
-        Open the model of that name.
+        Functions that open a model by name.
 
     Raises
     ------
     InputError
-        There is no such feature or function, one is named twice, or a classifier lacks a label that the formula needs. What
-        `encoder` and `classifier` raise is passed on.
+        A feature or function is unknown or listed twice, or a classifier lacks a label that the formula needs. Errors of `encoder` and
+        `classifier` are passed on.
     """
     opened: list[Feature] = []
     for written in names:
@@ -65,13 +65,13 @@ def open_features(names: Sequence[str], *, encoder: Callable[[str], Encoder], cl
             feature = outside_feature(name, model)
         elif name not in FEATURES:
             known = [*FEATURES, *registry.names("features")]
-            raise InputError(f"unknown feature {name!r}: {did_you_mean(name, known)}; your own is written MODULE:FUNCTION")
+            raise InputError(f"unknown feature {name!r}: {did_you_mean(name, known)}; name your own function as MODULE:FUNCTION")
         elif equals and not model:
-            raise InputError(f"{written!r}: after the = the feature needs a model (a folder, or a name of the Hugging Face hub)")
+            raise InputError(f"{written!r}: write a model after the = (a folder, or a model on the Hugging Face Hub)")
         else:
             feature = _known_feature(FEATURES[name], model, encoder, classifier)
         if any(feature.name == other.name for other in opened):
-            raise InputError(f"the feature {feature.name} is named twice: leave one of the two out")
+            raise InputError(f"the feature {feature.name} is listed twice; remove one of the two")
         opened.append(feature)
     return opened
 
@@ -79,7 +79,7 @@ def open_features(names: Sequence[str], *, encoder: Callable[[str], Encoder], cl
 def _known_feature(described: Described, model: str, encoder: Callable[[str], Encoder], classifier: Callable[[str], Classifier]) -> Feature:
     if described.kind == "lexicon":
         if model:
-            raise InputError(f"{described.name}={model}: {described.name} uses no model; write {described.name} alone")
+            raise InputError(f"{described.name}={model}: {described.name} uses no model; write only {described.name}")
         return ByLexicon(described)
     place = model or described.model or ""
     if described.kind == "distance":
@@ -90,61 +90,69 @@ def _known_feature(described: Described, model: str, encoder: Callable[[str], En
 
 
 def _mapping(described: Described, written: str) -> Mapping[str, str]:
-    """What the classifier calls our labels, from "positive=LABEL_1&negative=LABEL_0"."""
+    """Parse a mapping of labels such as "positive=LABEL_1&negative=LABEL_0"."""
     pairs = [one.partition("=") for one in written.split("&")] if written else []
     for wanted, equals, label in pairs:
-        if not equals or not label or wanted not in _wanted(described):
+        if not equals or not label or wanted not in _formula_labels(described):
             raise InputError(
-                f"{described.name}: {wanted + equals + label!r} after the ? should be written WANTED=LABEL, WANTED being one of "
-                + ", ".join(_wanted(described))
+                f"{described.name}: {wanted + equals + label!r} after the ? is not of the form WANTED=LABEL with WANTED one of "
+                + ", ".join(_formula_labels(described))
             )
     return {wanted: label for wanted, _, label in pairs}
 
 
-def _wanted(described: Described) -> list[str]:
+def _formula_labels(described: Described) -> list[str]:
     return list(dict.fromkeys(label for column in described.columns for label in column.weights))
 
 
 def _plain_label(label: str) -> str:
-    """A label without what does not matter: case, blanks and marks between words."""
+    """Normalise a label: ignore case, and blanks and punctuation between words."""
     return re.sub(r"[\W_]+", "_", label.casefold()).strip("_")
 
 
 def _label_places(described: Described, classifier: Classifier, place: str, mapped: Mapping[str, str]) -> Mapping[str, int]:
-    """Number of the classifier's label for each label the formulas name."""
+    """Map each label in the formulas to its index among the labels of the classifier."""
     labels = list(classifier.labels)
     plain = [_plain_label(label) for label in labels]
     places: dict[str, int] = {}
-    for wanted in _wanted(described):
+    for wanted in _formula_labels(described):
         names = [mapped[wanted]] if wanted in mapped else [wanted, *described.labels.get(wanted, ())]
         found = [number for number, label in enumerate(plain) if label in map(_plain_label, names)]
         if len(found) > 1:
-            raise InputError(f"{described.name}: the labels {' and '.join(labels[one] for one in found)} of {place} both mean {wanted}")
+            raise InputError(f"{described.name}: the labels {' and '.join(labels[one] for one in found)} of {place} both match {wanted}")
         if not found:
             meant = wanted if names[0] == wanted else f"{names[0]} (for {wanted})"
-            mapping = f"{described.name}={place}?{'&'.join(f'{one}=LABEL' for one in _wanted(described))}"
+            mapping = f"{described.name}={place}?{'&'.join(f'{one}=LABEL' for one in _formula_labels(described))}"
             only = f"{place} has no label {meant}, only {', '.join(labels)}"
-            raise InputError(f"{described.name}: {only}; use another classifier, or map labels: {mapping}")
+            raise InputError(f"{described.name}: {only}; use another classifier, or map its labels: {mapping}")
         places[wanted] = found[0]
     if len(set(places.values())) < len(places):
-        raise InputError(f"{described.name}: two of {', '.join(places)} are the same label of {place}; name another for one of them")
+        raise InputError(f"{described.name}: two of {', '.join(places)} are mapped to the same label of {place}; change one of them")
     return places
 
 
 def outside_feature(name: str, model: str = "") -> ByFunction:
-    """The feature of that name that an outside package brings; raises InputError where it cannot be used."""
+    """Return the feature of a plugin by name.
+
+    Raises
+    ------
+    InputError
+        The name is that of a built-in feature or is not an identifier, or a model was given.
+    """
     place = registry.reference("features", name)
     if name in FEATURES or not name.isidentifier():
-        why = "the catalogue has a feature of that name" if name in FEATURES else "a name has letters, digits and underscores only"
-        raise InputError(f"{place} cannot be the feature {name!r}: {why}; rename its entry point")
+        why = "it is the name of a built-in feature" if name in FEATURES else "use letters, digits and underscores only"
+        raise InputError(f"{place} cannot be used as the feature {name!r}: {why}; rename its entry point")
     if model:
-        raise InputError(f"{name}={model}: {name} uses no model; write {name} alone")
+        raise InputError(f"{name}={model}: {name} uses no model; write only {name}")
     return ByFunction(name, registry.load("features", name), place)
 
 
 def _user_function(name: str, place: str, *, free: bool) -> ByFunction:
-    """Its name is `free` where it was chosen; else it is the function's, which must not pass for a feature of the catalogue."""
+    """Load the user's function as a feature; only a name that the user chose (`free`) may be the name of a built-in feature."""
     found = load_function(place)
     if not name.isidentifier() or (name in FEATURES and not free):
-        raise InputError(f"{place}: the feature cannot be called {name!r}; write NAME={place}, NAME of letters, digits and underscores")
+        raise InputError(
+            f"{place}: {name!r} cannot be the name of a feature; write NAME={place} with a NAME of letters, digits and underscores"
+        )
     return ByFunction(name, found, place)

@@ -1,4 +1,4 @@
-"""Clusters of texts: which lie together, and what each cluster is about."""
+"""Clustering of texts, and the themes of the clusters."""
 
 from __future__ import annotations
 
@@ -16,39 +16,40 @@ from tiltmeter.features.scoring import number_texts, score_all
 from tiltmeter.models import Encoder
 
 MOST: Final = 10
-"""Clusters tried at most where their number is chosen."""
+"""Maximum number of clusters if the number is chosen by silhouette."""
 DIGITS: Final = 3
-"""Digits to which the vectors of different texts must differ to count as different points."""
+"""Number of decimal digits to which vectors are rounded when distinct points are counted."""
 
 _WORD: Final = r"\p{L}[\p{L}\p{M}]*(?:['\u2019-]\p{L}[\p{L}\p{M}]*)*"
 _SHORTEST, _LONGEST = 3, 40
 _REPEATED_FROM: Final = 10
-"""For a cluster of so many texts a word must be in two texts: what one text alone says is no theme."""
+"""Number of texts in a cluster from which a theme word must occur in at least two texts."""
 _NEAR: Final = 0.5
 _TOP: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Clusters and where each text belongs."""
+    """Clusters of texts and their themes."""
 
     cluster: Series
-    """The number of each text's cluster, the largest being 0; null where the text is null or blank, or could not be encoded."""
+    """Cluster number of each text, 0 for the largest cluster; null if the text is null, blank or could not be encoded."""
     themes: DataFrame
     """One row per cluster: `cluster`, `size` (texts), `theme` (list of up to three words)."""
 
 
 def cluster_texts(texts: Series, about: str, *, encoder: Encoder, k: int | Literal["silhouette"], seed: int) -> Clusters:
-    """Divide texts into clusters by k-means on their vectors.
+    """Cluster texts by k-means on their embeddings.
 
-    What comes out does not depend on the order of rows. Every distinct text is encoded once.
+    The result does not depend on the order of rows. Every distinct text is encoded once.
 
     Parameters
     ----------
     about
-        What all the texts are about: words near it are no theme.
+        Subject of all texts. Words similar to it are not used as themes.
     k
-        Clusters (fewer where fewer texts differ), or "silhouette": from 2 to 10, as many as divide the texts best.
+        Number of clusters (fewer if there are fewer distinct texts), or "silhouette" for the number from 2 to 10 with the highest mean
+        silhouette.
 
     Raises
     ------
@@ -58,7 +59,7 @@ def cluster_texts(texts: Series, about: str, *, encoder: Encoder, k: int | Liter
     given = number_texts(texts)
     points = score_all(encoder.encode, given.distinct, encoder.encode([]).shape[1]).values.astype(np.float32, copy=False)
     readable = np.array(sorted(np.flatnonzero(np.isfinite(points).all(axis=1)), key=lambda number: given.distinct[number]), np.intp)
-    labels = np.full(len(given.distinct) + 1, -1)  # the last one is of -1, no text
+    labels = np.full(len(given.distinct) + 1, -1)  # the last element is for index -1, no text
     counts = np.bincount(given.texts[given.texts >= 0], minlength=len(given.distinct)).astype(np.float32)
     themes: list[list[str]] = []
     if readable.size:
@@ -74,20 +75,24 @@ def cluster_texts(texts: Series, about: str, *, encoder: Encoder, k: int | Liter
 
 
 def partition(points: Vectors, weights: Vectors, k: int | Literal["silhouette"], rng: np.random.Generator) -> tuple[Integers, Vectors]:
-    """Divide points into `k` clusters (fewer where fewer points differ), or into as many as the mean silhouette is highest for (2 to 10).
+    """Partition points into `k` clusters by k-means, or into the number (2 to 10) with the highest mean silhouette.
 
-    The best of ten starts of scikit-learn's k-means, on one thread, so that the same input gives the same clusters.
+    There are fewer clusters if there are fewer distinct points. The best of ten initialisations of scikit-learn's k-means is used, on one
+    thread, so that the same input gives the same clusters.
 
     Parameters
     ----------
     points
-        Shape (points, dimensions), of length 1 where the number of clusters is to be chosen; at least one.
+        Shape (points, dimensions), at least one point. If `k` is "silhouette", the vectors must have length 1.
     weights
-        How many times each point counts.
+        Weight of each point, shape (points,).
 
     Returns
     -------
-    Labels (points,), the heaviest cluster being 0, and centres, weighted means (clusters, dimensions).
+    labels
+        Cluster number of each point, shape (points,); 0 for the cluster with the largest weight.
+    centres
+        Weighted mean of each cluster, shape (clusters, dimensions).
     """
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
@@ -99,7 +104,7 @@ def partition(points: Vectors, weights: Vectors, k: int | Literal["silhouette"],
         for size in sizes or [1]:
             model = KMeans(size, n_init=10, random_state=int(rng.integers(2**32)))
             _, first, found = np.unique(model.fit(points, sample_weight=weights).labels_, return_index=True, return_inverse=True)
-            # Numbered by weight, then by the first point.
+            # Number the clusters by weight, then by the first point.
             order = np.lexsort((first, -np.bincount(found, weights)))
             labels = np.argsort(order)[found]
             belongs = (labels == np.arange(len(order))[:, None]) * weights
@@ -109,10 +114,10 @@ def partition(points: Vectors, weights: Vectors, k: int | Literal["silhouette"],
 
 
 def silhouette(points: Vectors, weights: Vectors, labels: Integers, centres: Vectors) -> Floats:
-    """Silhouette of each point by cosine distance (Rousseeuw 1987), exact, without comparing all pairs; 0 for one alone in its cluster.
+    """Compute the silhouette of each point by cosine distance (Rousseeuw 1987); 0 for a single point in a cluster.
 
-    The mean of 1 - x.y over the y of a cluster is 1 - x.(mean of the y), for vectors of length 1. (scikit-learn's compares all pairs, and
-    has no weights.)
+    For vectors of length 1, the mean of 1 - x.y over the y of a cluster is 1 - x.(mean of the y), so the result is exact without comparing
+    all pairs. (The implementation in scikit-learn compares all pairs and does not support weights.)
     """
     rows = np.arange(len(points))
     mean = 1 - points.astype(np.float64) @ centres.T
@@ -124,18 +129,21 @@ def silhouette(points: Vectors, weights: Vectors, labels: Integers, centres: Vec
 
 
 def _themes(texts: Sequence[str], labels: Integers, centres: Vectors, about: str, encoder: Encoder) -> list[list[str]]:
-    """Up to three words of each cluster nearest to its centre by cosine, none near (0.5 or more) to `about` or to a word taken before."""
+    """Return up to three words per cluster: those nearest to its centre by cosine similarity.
+
+    Words whose cosine similarity to `about` or to a word already chosen is at least 0.5 are skipped.
+    """
     members = DataFrame({"word": texts, "cluster": labels}).with_row_index("text").filter(col.cluster >= 0)
     members = members.with_columns(col.word.str.to_lowercase().str.extract_all(_WORD), texts=pl.len().over("cluster"))
-    said = members.explode("word").unique().filter(col.word.str.len_chars().is_between(_SHORTEST, _LONGEST))
+    occurring = members.explode("word").unique().filter(col.word.str.len_chars().is_between(_SHORTEST, _LONGEST))
     repeated = pl.len().over("word") > 1
-    said = said.filter(repeated | (col.texts < _REPEATED_FROM)).select("cluster", "word").unique().sort("cluster", "word")
-    words = said["word"].unique().sort().to_list()
+    occurring = occurring.filter(repeated | (col.texts < _REPEATED_FROM)).select("cluster", "word").unique().sort("cluster", "word")
+    words = occurring["word"].unique().sort().to_list()
     vectors = score_all(encoder.encode, [about, *words], centres.shape[1]).values
     table, own = dict(zip(words, vectors[1:], strict=True)), np.nan_to_num(vectors[0])
     themes = []
     for cluster, centre in enumerate(centres):
-        some = said.filter(col.cluster == cluster)["word"].to_list()
+        some = occurring.filter(col.cluster == cluster)["word"].to_list()
         found = np.array([table[word] for word in some]).reshape(len(some), len(centre))
         free = np.isfinite(found[:, 0]) & ~(found @ own >= _NEAR)
         taken: list[int] = []

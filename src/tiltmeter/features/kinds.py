@@ -1,4 +1,4 @@
-"""The kinds of features: by a classifier, by a lexicon, by the distance to the baseline, by a function of the user's."""
+"""Kinds of features: classifier, lexicon, distance to the baseline, and the user's function."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ from tiltmeter.features.scoring import (
 from tiltmeter.models import Classifier, Encoder
 
 PAIRS_AT_ONCE = 16_384
-"""Pairs whose difference is held at once (100 MB at 384 dimensions in double precision)."""
+"""Number of pairs whose differences are computed at a time (about 100 MB for 384 dimensions in double precision)."""
 WORDS_READ = 2000
-"""Words of a text that VADER reads, and pictures that stand for words."""
-_BEFORE, _BEHIND = 3, 2
-"""Words that a rule of VADER looks at."""
+"""Maximum number of words and maximum number of emojis of a text that VADER scores."""
+_BEFORE, _AFTER = 3, 2
+"""Number of words before and after a word that VADER's rules use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A feature of the catalogue."""
+    """The description of a feature of the catalogue."""
 
     name: str
     title: str
     kind: Literal["classifier", "lexicon", "distance"]
     model: str | None
-    """Folder or name of the hub of the model it is computed with; None: it needs none."""
+    """Folder of the model, or its name on the Hugging Face Hub; None if no model is needed."""
     licence: str | None
-    """Of the model or lexicon; None: its card has to be looked at."""
+    """Licence of the model or lexicon; None if only the model card states it."""
     formula: str
     labels: Mapping[str, Sequence[str]]
-    """What else classifiers call the labels the formulas name."""
+    """Alternative names of the labels used in the formulas."""
     columns: Sequence[FeatureColumn]
 
 
 class Feature(ABC):
-    """Something that is measured of a text, ready to measure.
+    """A feature that is ready to score texts.
 
-    A kind implements `score`; its columns, of a user's function, are known only once it has been called.
+    Subclasses implement `score`. The columns of a user's function are known only after `score` was called.
     """
 
     needs_baseline = False
@@ -66,27 +66,36 @@ class Feature(ABC):
         self.name, self.columns, self.model = name, columns, model
 
     def __repr__(self) -> str:
+        """Return the kind and the name of the feature."""
         return f"<{type(self).__name__} {self.name}>"
 
     @abstractmethod
     def score(self, texts: Sequence[str]) -> TextScores:
-        """Values of distinct texts, one column per column of the feature.
+        """Score distinct texts.
 
-        Raises TiltmeterError where the model cannot be used at all.
+        Returns
+        -------
+        TextScores
+            Values of shape (texts, columns of the feature).
+
+        Raises
+        ------
+        TiltmeterError
+            The model cannot be used at all.
         """
 
     def rows(self, given: DistinctTexts, scores: TextScores) -> tuple[Floats, Floats | None]:
-        """Values of texts and of baselines row by row; NaN where there is no text or it could not be scored."""
+        """Return the values of texts and of baselines by row; NaN if a text is missing or could not be scored."""
         return _rows_of(scores.values, given.texts), None if given.baselines is None else _rows_of(scores.values, given.baselines)
 
 
 def _rows_of(table: NDArray[np.floating[Any]], numbers: Integers) -> Floats:
-    """Rows of the table by number; NaN for -1."""
+    """Return the rows of a table at the given indices; a row of NaN for index -1."""
     return np.asarray(np.vstack([table, np.full((1, table.shape[1]), np.nan)]).astype(np.float64)[numbers])
 
 
 def _with_cut(scores: TextScores, model: Encoder | Classifier, texts: Sequence[str]) -> TextScores:
-    """The scores, with the number of scored texts that the model did not read to their end, if it can say which."""
+    """Add the number of truncated texts to scores, if the model reports it."""
     if not (cut := getattr(model, "cut", None)):
         return scores
     readable = [text for text, row in zip(texts, np.isfinite(scores.values[:, 0]), strict=True) if row]
@@ -94,7 +103,7 @@ def _with_cut(scores: TextScores, model: Encoder | Classifier, texts: Sequence[s
 
 
 class ByClassifier(Feature):
-    """Sums of the probabilities of labels; `places`: number of the classifier's label for each label the formulas name."""
+    """Weighted sums of label probabilities. `places` maps each label in the formulas to its index among the labels of the classifier."""
 
     def __init__(self, described: Described, classifier: Classifier, places: Mapping[str, int]) -> None:
         super().__init__(described.name, described.columns, model=classifier.name)
@@ -112,7 +121,7 @@ class ByClassifier(Feature):
 
 
 class Distance(Feature):
-    """How far the vector of a text lies from its baseline's: 1 - cosine, l1, l2. A baseline's own distances are 0."""
+    """Distances between the embeddings of a text and its baseline: 1 - cosine, L1 and L2. Baselines have distance 0."""
 
     needs_baseline = True
 
@@ -121,7 +130,7 @@ class Distance(Feature):
         self._encoder = encoder
 
     def score(self, texts: Sequence[str]) -> TextScores:
-        """Vectors of the texts."""
+        """Encode the texts."""
         return _with_cut(score_all(self._encoder.encode, texts, self._encoder.encode([]).shape[1]), self._encoder, texts)
 
     def rows(self, given: DistinctTexts, scores: TextScores) -> tuple[Floats, Floats | None]:
@@ -140,9 +149,9 @@ class Distance(Feature):
 
 
 class ByFunction(Feature):
-    """A function of the user's: text -> a number, a mapping of numbers by name, or None (nothing to say about it).
+    """A function of the user that maps a text to a number, a mapping of names to numbers, or None (no value).
 
-    A text on which the function raises, or for which it gives no finite number, is missing and counted.
+    A text is counted as missing if the function raises an error or returns a number that is not finite.
     """
 
     def __init__(self, name: str, function: Callable[[str], Any], place: str) -> None:
@@ -157,7 +166,7 @@ class ByFunction(Feature):
             try:
                 found.append(self._numbers(self._function(text)))
             except Exception as error:
-                # The line of the user's function; nothing where the function itself did not raise it.
+                # The line of the user's function; empty if the error was not raised there.
                 frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename != __file__]
                 line = f" ({Path(frames[0].filename).name}, line {frames[0].lineno})" if frames else ""
                 reasons.append(failure_on_one_line(error) + line)
@@ -168,24 +177,24 @@ class ByFunction(Feature):
         return TextScores(values, len(reasons), next(iter(reasons), None))
 
     def _numbers(self, given: object) -> dict[str, float]:
-        """By name of the column; raises for what is no finite number."""
+        """Return the numbers by column name; raises TypeError or ValueError if a value is not a finite number."""
         named = {f"{self.name}_{key}": value for key, value in given.items()} if isinstance(given, Mapping) else {self.name: given}
         numbers = {}
         for name, value in named.items():
             if value is None:
                 continue
             if isinstance(value, str | bytes):
-                raise TypeError(f"gave {value[:40]!r}, not a number")
-            numbers[name] = float(value)  # type: ignore[arg-type]  # the error of what is no number is the reason given
+                raise TypeError(f"returned {value[:40]!r}, not a number")
+            numbers[name] = float(value)  # type: ignore[arg-type]  # the error is the reported reason
             if not math.isfinite(numbers[name]):
                 raise ValueError(f"{name} is {numbers[name]}, not a finite number")
         return numbers
 
 
 class ByLexicon(Feature):
-    """VADER: `compound`, `positive` and `negative` of English text, in time that grows with the length of the text.
+    """VADER scores `compound`, `positive` and `negative` of English texts, in time linear in the length of a text.
 
-    Hutto and Gilbert (2014), "VADER: A Parsimonious Rule-based Model for Sentiment Analysis of Social Media Text".
+    Source: Hutto and Gilbert (2014), "VADER: A Parsimonious Rule-based Model for Sentiment Analysis of Social Media Text".
     """
 
     def __init__(self, described: Described) -> None:
@@ -204,7 +213,7 @@ class ByLexicon(Feature):
 
 
 def vader_beginning(text: str) -> str:
-    """What is read of a text: the text itself unless it has more than WORDS_READ words or pictures."""
+    """Return the part of a text that VADER scores: at most WORDS_READ words and WORDS_READ emojis."""
     if len(text) > 2 * WORDS_READ and len(text.split(None, WORDS_READ)) > WORDS_READ:
         text = " ".join(text.split()[:WORDS_READ])
     if len(text) > WORDS_READ and not text.isascii():
@@ -215,17 +224,17 @@ def vader_beginning(text: str) -> str:
 
 @cache
 def vader_analyzer() -> Any:
-    """VADER's analyzer with the scores of the package; its word list is read once.
+    """Return a VADER analyzer that gives the same scores as vaderSentiment in linear time.
 
-    The rules of vaderSentiment look at three words before a word and two behind it, but lower the case of all words of the text for each
-    of them. Here each word is shown its neighbours alone.
+    The rules of vaderSentiment use three words before and two words after a word, but for each word, they convert all words of the text to
+    lower case. Here, only the neighbours of a word are passed to the rules. The lexicon is read once.
     """
     from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
     class Analyzer(SentimentIntensityAnalyzer):  # type: ignore[misc]
         def sentiment_valence(self, valence: float, sentitext: Any, item: str, i: int, sentiments: list[float]) -> Any:
             words, start = sentitext.words_and_emoticons, max(0, i - _BEFORE)
-            near = SimpleNamespace(words_and_emoticons=words[start : i + _BEHIND + 1], is_cap_diff=sentitext.is_cap_diff)
+            near = SimpleNamespace(words_and_emoticons=words[start : i + _AFTER + 1], is_cap_diff=sentitext.is_cap_diff)
             return super().sentiment_valence(valence, near, item, i - start, sentiments)
 
     return Analyzer()
@@ -233,44 +242,44 @@ def vader_analyzer() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Numbers of texts, and how many texts have none."""
+    """Feature values of texts, and the number of texts that could not be scored."""
 
     columns: Sequence[FeatureColumn]
     values: DataFrame
-    """One row per text, one Float64 column per `columns`, in order; null where the text is null, blank or could not be scored."""
+    """One row per text and one Float64 column per entry of `columns`; null if the text is null, blank or could not be scored."""
     baselines: DataFrame | None
-    """The same of the baselines; None where none were given. A baseline's distances to itself are 0."""
+    """The same for the baselines; None if there are no baselines. A baseline has distance 0 to itself."""
     problems: Mapping[str, int]
-    """By feature: distinct texts (of both columns) that could not be scored; features without any are left out."""
+    """Number of distinct texts (of both columns) that could not be scored, by feature; features without such texts are omitted."""
     reasons: Mapping[str, str]
-    """By the same features: why the first one could not, in words."""
+    """Reason why one of these texts could not be scored, by feature."""
     truncated: Mapping[str, int]
-    """By feature: distinct texts that were not read to their end; features without any are left out."""
+    """Number of distinct texts that were truncated, by feature; features without such texts are omitted."""
 
 
 def measure_features(features: Sequence[Feature], texts: Series, baselines: Series | None = None) -> Measured:
-    """Measure every feature of every text; each model sees each distinct text (of both columns together) once.
+    """Compute all features of all texts. Each model scores each distinct text (of both columns together) once.
 
     Parameters
     ----------
     texts, baselines
-        Strings, nulls allowed; of one length.
+        Strings, nulls allowed, of equal length.
 
     Raises
     ------
     InputError
-        A feature needs baselines and there are none, or two features give a column of the same name.
+        A feature needs baselines and there are none, or two features have columns of the same name.
     ProviderError
-        A model cannot be used at all. (Texts it fails on one by one are missing and counted.)
+        A model cannot be used at all. (Single texts that it cannot score are counted as missing.)
     """
-    if baselines is None and (lacking := next((feature for feature in features if feature.needs_baseline), None)):
-        raise InputError(f"the feature {lacking.name} compares texts with baselines, and there are none: leave it out, or give baselines")
+    if baselines is None and (unusable := next((feature for feature in features if feature.needs_baseline), None)):
+        raise InputError(f"the feature {unusable.name} compares texts with baselines, but there are none; omit it or provide baselines")
     given = number_texts(texts, baselines)
     scores = {feature.name: feature.score(given.distinct) for feature in features}
     columns = [column for feature in features for column in feature.columns]
     names = [column.name for column in columns]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(f"two features give a column {twice}: call one of them otherwise with NAME=MODULE:FUNCTION")
+        raise InputError(f"two features have the column {twice!r}; rename one of them with NAME=MODULE:FUNCTION")
     rows = [feature.rows(given, scores[feature.name]) for feature in features]
     return Measured(
         columns=columns,

@@ -1,8 +1,7 @@
-"""How alike two texts are: BLEU, ROUGE-L and cosine of aligned pairs, and words masked that only say which group a text is about.
+"""Similarity of pairs of texts: BLEU, ROUGE-L and cosine similarity, and the masking of words that name the group of a text.
 
-Texts are split once each, however many pairs they are in, and equal pairs are compared once. BLEU is sacrebleu's, the words of
-ROUGE-L are rouge-score's; the longest common subsequence is counted here, a row of the table at a time in
-the bits of one number, which gives rouge-score's values without filling the table cell by cell.
+Each text is tokenised once and equal pairs are compared once. BLEU is computed by sacrebleu. ROUGE-L uses the tokens of rouge-score and
+gives the same values, but the longest common subsequence is computed with a bit-parallel algorithm instead of a table.
 """
 
 from __future__ import annotations
@@ -26,27 +25,28 @@ Texts = Series | Sequence[str | None]
 SMOOTHING = 0.1
 _BITS = 1 << 30
 MASK = "groupword"
-"""Takes the place of a masked word: one word for every tokenizer."""
+"""Replacement of a masked word. Every tokeniser treats it as a single word."""
 BLOCK_ROWS = 20_000
-"""Pairs of vectors whose cosine is computed at once."""
+"""Number of pairs of vectors processed at a time."""
 MOST_WORDS = 200_000
-"""Words of a text whose longest common subsequence with another is looked for: the work grows with the product of their numbers."""
+"""Maximum number of words of a text for ROUGE-L; its run time grows with the product of the lengths of both texts."""
 
 
 def bleu(first: Texts, second: Texts) -> Series:
-    """Sentence BLEU of each pair, the smaller of its two directions, so that it does not matter which text comes first.
+    """Compute the symmetric sentence BLEU of each pair: the smaller value of the two directions.
 
-    Lower case, tokens as of mteval 13a, orders 1 to 4 (as many as both texts have words for), 0.1 in place of no match of an order.
+    Settings: lower case, tokens as in mteval 13a, orders 1 to 4 (at most the number of words of both texts), and 0.1 instead of zero
+    matches.
 
     Parameters
     ----------
     first, second
-        n texts each; null or blank: missing.
+        n texts each; null or blank texts are missing.
 
     Returns
     -------
     pl.Series
-        n values in [0, 1]; null where a text is missing.
+        n values in [0, 1]; null if a text is missing.
 
     Raises
     ------
@@ -70,18 +70,18 @@ def bleu(first: Texts, second: Texts) -> Series:
 
 
 def rouge_l(first: Texts, second: Texts) -> Series:
-    """ROUGE-L of each pair: F1 of the longest common subsequence of their stemmed words.
+    """Compute ROUGE-L of each pair: the F1 score of the longest common subsequence of their stemmed words.
 
     Parameters
     ----------
     first, second
-        n texts each; null or blank: missing. Words are runs of the letters a-z and digits, as rouge-score has them: a text of another
-        script has none and counts as missing, and so does one of more than 200,000 words.
+        n texts each; null or blank texts are missing. As in rouge-score, words are runs of the letters a-z and digits, so a text in
+        another script has no words and counts as missing. So does a text of more than 200,000 words.
 
     Returns
     -------
     pl.Series
-        n values in [0, 1]; null where a text is missing.
+        n values in [0, 1]; null if a text is missing.
 
     Raises
     ------
@@ -93,11 +93,11 @@ def rouge_l(first: Texts, second: Texts) -> Series:
     Lin (2004), "ROUGE: A Package for Automatic Evaluation of Summaries".
     """
     try:
-        from nltk.stem.porter import PorterStemmer  # what rouge-score itself stems with
+        from nltk.stem.porter import PorterStemmer  # the stemmer of rouge-score
         from rouge_score.tokenize import tokenize
     except ImportError:
         raise _needed("ROUGE-L", "rouge-score") from None
-    stemmer = SimpleNamespace(stem=cache(PorterStemmer().stem))  # each word once: stemming takes most of the time
+    stemmer = SimpleNamespace(stem=cache(PorterStemmer().stem))  # stem each word once, because stemming takes most of the time
 
     def split(text: str) -> list[str] | None:
         words: list[str] = tokenize(text, stemmer)
@@ -110,15 +110,15 @@ def rouge_l(first: Texts, second: Texts) -> Series:
 
 
 def _common(a: Sequence[str], b: Sequence[str]) -> int:
-    """Length of the longest common subsequence.
+    """Return the length of the longest common subsequence.
 
-    Source: Hyyrö (2004), "Bit-parallel LCS-length computation revisited": a 0 at place i of `row` says that the subsequence grows there.
+    Source: Hyyrö (2004), "Bit-parallel LCS-length computation revisited". A 0 at bit i of `row` means that the subsequence grows at i.
     """
     places: dict[str, list[int]] = {word: [] for word in b}
     for place, word in enumerate(a):
         if word in places:
             places[word].append(place)
-    # The places of a word as bits; those of a long text's rare words are too many to be held at once.
+    # Positions of a word as bits. The cache is limited, because the masks of all words of a long text would need too much memory.
     masks = lru_cache(maxsize=max(1, _BITS // len(a)))(lambda word: _bits(places[word], len(a)))
     full = (1 << len(a)) - 1
     row = full
@@ -129,7 +129,7 @@ def _common(a: Sequence[str], b: Sequence[str]) -> int:
 
 
 def _bits(places: Sequence[int], count: int) -> int:
-    """A number of so many bits, with those set that are named."""
+    """Return a number of `count` bits in which the bits at the given positions are set."""
     made = bytearray(count // 8 + 1)
     for place in places:
         made[place >> 3] |= 1 << (place & 7)
@@ -139,7 +139,7 @@ def _bits(places: Sequence[int], count: int) -> int:
 def _score_pairs(
     name: str, first: Texts, second: Texts, split: Callable[[str], Split | None], score: Callable[[Split, Split], float]
 ) -> Series:
-    """The score of each pair, each text split once and each two texts compared once; null where either says nothing."""
+    """Score each pair; null if either text is missing. Each text is split once, and each pair of distinct texts is compared once."""
     part = cache(split)
 
     @cache
@@ -147,7 +147,7 @@ def _score_pairs(
         one, other = part(a), part(b)
         return None if one is None or other is None else score(one, other)
 
-    # Both measures are symmetric, so a pair and its reverse are one.
+    # Both measures are symmetric, so a pair and its reverse have the same score.
     pairs = zip(first, second, strict=True)
     scores = [None if a is None or b is None else compared(min(a, b), max(a, b)) for a, b in pairs]
     return Series(name, scores, dtype=Float64)
@@ -158,23 +158,23 @@ def _needed(measure: str, package: str) -> ProviderError:
 
 
 def cosine(first: ArrayLike, second: ArrayLike) -> Series:
-    """Cosine of the angle between row i of `first` and row i of `second`.
+    """Compute the cosine similarity of row i of `first` and row i of `second`.
 
     Parameters
     ----------
     first, second
-        (n, d) vectors of any length, for instance those a sentence encoder gives.
+        Vectors of any length, shape (n, d), for example the output of a sentence encoder.
 
     Returns
     -------
     pl.Series
-        n values in [-1, 1]; null where a vector is all zero or holds a value that is not finite.
+        n values in [-1, 1]; null if a vector is zero or contains a value that is not finite.
     """
     a, b = np.asarray(first), np.asarray(second)
     found = np.empty(len(a))
-    for begin in range(0, len(a), BLOCK_ROWS):  # in double precision, without a copy of everything in it
+    for begin in range(0, len(a), BLOCK_ROWS):  # converts to double precision in steps, without a full copy
         x, y = (side[begin : begin + BLOCK_ROWS].astype(np.float64) for side in (a, b))
-        x[~(np.isfinite(x) & np.isfinite(y)).all(axis=1)] = 0.0  # no direction, like a vector of zeros
+        x[~(np.isfinite(x) & np.isfinite(y)).all(axis=1)] = 0.0  # undefined, like a vector of zeros
         y[(x == 0.0).all(axis=1)] = 0.0
         dots = np.einsum("ij,ij->i", x, y)
         lengths = np.sqrt(np.einsum("ij,ij->i", x, x) * np.einsum("ij,ij->i", y, y))
@@ -183,20 +183,20 @@ def cosine(first: ArrayLike, second: ArrayLike) -> Series:
 
 
 def mask_words(texts: Series, words: Mapping[str, str] | Sequence[str]) -> Series:
-    """The texts with certain words replaced: whole words only, whatever their case, the longest first, each place once.
+    """Replace whole words in texts, ignoring case. Longer words take precedence, and replacements are not replaced again.
 
     Parameters
     ----------
     texts
         Strings; null stays null.
     words
-        Words or phrases, each replaced by one mask word that is the same for all; or a mapping of words to their replacements
-        ("she": "they", "he": "they").
+        Words or phrases, which are all replaced by the same mask word, or a mapping of words to their replacements ("she": "they",
+        "he": "they").
 
     Raises
     ------
     InputError
-        A word is empty, or there is none.
+        A word is empty, or no words are given.
     """
     given = dict.fromkeys(words, MASK) if not isinstance(words, Mapping) else dict(words)
     if isinstance(words, str) or not given or not all(word.strip() for word in given):

@@ -1,4 +1,4 @@
-"""Numbers from a model for many texts: each distinct text once, and a text the model fails on is left out instead of ending it all."""
+"""Scoring of texts by a model. Each distinct text is scored once; texts on which the model fails are missing and do not stop the run."""
 
 from __future__ import annotations
 
@@ -15,41 +15,42 @@ from tiltmeter.arrays import Integers
 from tiltmeter.errors import TiltmeterError
 
 AT_ONCE = 1024
-"""Texts given to a model together: what is computed again, some ten times at most, to find the one text that it fails on."""
+"""Number of texts per batch. If the model fails on a batch, the batch is halved repeatedly (about ten times) to find the failing text."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureColumn:
-    """What one number of a text means."""
+    """Meaning and range of a numeric column of a feature."""
 
     name: str
     low: float | None
-    """Smallest possible value; None: open."""
+    """Smallest possible value; None if unbounded."""
     high: float | None
+    """Largest possible value; None if unbounded."""
     neutral: float | None
-    """The value that means "no lean"; None where there is none."""
+    """The neutral value; None if there is none."""
     title: str
     calibrated: bool = True
-    """Whether the baseline's value may be taken from it (not of distances: they are to the baseline)."""
+    """Whether the baseline's value may be subtracted. False for distances, which are already relative to the baseline."""
     constant: float = 0.0
-    """A classifier's column is this plus the sum of weight x score of a label."""
+    """Constant term of a classifier's column, which is `constant` plus the sum of weight x probability over the labels."""
     weights: Mapping[str, float] = field(default_factory=dict)
-    """Of labels; empty where the column is computed in another way."""
+    """Weights of the labels; empty if the column is not computed by a classifier."""
 
 
 class DistinctTexts(NamedTuple):
-    """Texts and baselines, row by row, as numbers of distinct texts."""
+    """Texts and baselines by row, as indices of distinct texts."""
 
     distinct: list[str]
-    """In order of first appearance, texts before baselines; none is blank."""
+    """Distinct texts in order of first appearance, texts before baselines, without blank ones."""
     texts: Integers
-    """Shape (rows,): number of the distinct text; -1 where it is null or blank."""
+    """Index of the distinct text of each row, shape (rows,); -1 if the text is null or blank."""
     baselines: Integers | None
-    """The same of the baselines; None where there are none at all."""
+    """The same for the baselines; None if there are none."""
 
 
 def number_texts(texts: Series, baselines: Series | None = None) -> DistinctTexts:
-    """Number the distinct texts of two columns of one length."""
+    """Assign numbers to the distinct texts of two columns of equal length."""
     every = [one.cast(String).alias("text") for one in (texts, baselines) if one is not None]
     table = pl.concat(every, rechunk=True).to_frame().select(when(col.text.str.strip_chars() != "").then("text"))
     known = table.drop_nulls().unique(maintain_order=True).with_row_index("number")
@@ -59,38 +60,38 @@ def number_texts(texts: Series, baselines: Series | None = None) -> DistinctText
 
 
 class TextScores(NamedTuple):
-    """What was computed of each of some texts."""
+    """Scores of texts."""
 
     values: NDArray[np.floating[Any]]
-    """Shape (texts, width); NaN where a text could not be scored."""
+    """Shape (texts, width); NaN if a text could not be scored."""
     failed: int
-    """Texts that could not be scored."""
+    """Number of texts that could not be scored."""
     reason: str | None
-    """Why the first of them could not, in words."""
+    """Reason why one of these texts could not be scored; None if there are none."""
     truncated: int = 0
-    """Texts that were not read to their end."""
+    """Number of texts that were truncated."""
 
 
 def score_all(
     rows: Callable[[Sequence[str]], NDArray[np.floating[Any]]], texts: Sequence[str], width: int, *, precise: bool = False
 ) -> TextScores:
-    """The model's row of each text; a text is missing where the model raises on it alone or gives a number that is not finite.
+    """Score all texts. A text is missing if the model raises an error for it or returns a number that is not finite.
 
     Parameters
     ----------
     rows
-        The model: one row of `width` numbers per text.
+        The model, which returns one row of `width` numbers per text.
     precise
-        Keep them in double precision instead of single (what classifiers and encoders give).
+        If True, keep the values in double precision instead of single precision, which classifiers and encoders use.
 
     Raises
     ------
     TiltmeterError
-        The model cannot be used at all (no weights, no device, no store).
+        The model cannot be used at all (its weights, device or cache are not available).
     """
     values = np.full((len(texts), width), np.nan, dtype=np.float64 if precise else np.float32)
     reasons: list[str] = []
-    # Long texts first, so that those computed together are of like length.
+    # Sort long texts first, so that the texts of a batch have similar lengths.
     order = sorted(range(len(texts)), key=lambda number: -len(texts[number]))
     waiting = [order[start : start + AT_ONCE] for start in range(0, len(order), AT_ONCE)][::-1]
     while waiting:
@@ -107,10 +108,10 @@ def score_all(
     finite = np.isfinite(values).all(axis=1)
     values[~finite] = np.nan
     failed = int(len(texts) - finite.sum())
-    return TextScores(values, failed, next(iter(reasons), "the model gave a number that is not finite") if failed else None)
+    return TextScores(values, failed, next(iter(reasons), "the model returned a number that is not finite") if failed else None)
 
 
 def failure_on_one_line(error: Exception) -> str:
-    """What went wrong, on one line."""
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said[:200]}" if said else type(error).__name__
+    """Return the type and the message of an error on one line."""
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message[:200]}" if message else type(error).__name__

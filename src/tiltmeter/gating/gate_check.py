@@ -1,4 +1,4 @@
-"""Checks of a run's findings against rules and a baseline run, and the verdict."""
+"""Checks of a run against rules and a baseline run, and the resulting verdict."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Check:
 
     @property
     def number(self) -> str:
-        """Identification of the finding: `part/metric (group, concept, context, wording)`."""
+        """Identifier of the finding: `part/metric (group, concept, context, wording)`."""
         narrowed = ", ".join(filter(None, (getattr(self, name) for name in OF_THE_WHOLE)))
         return f"{self.part}/{self.metric}" + (f" ({narrowed})" if narrowed else "")
 
     def opened_by(self, run: str) -> str:
-        """Return the command that shows the answers behind the finding."""
+        """Return the command that shows the answers on which the finding is based."""
         chosen = {name: getattr(self, name) for name in ("metric", *NARROW)}
         words = [word for name, value in chosen.items() if value is not None for word in (f"--{name}", value)]
         return shlex.join(["tiltmeter", "show", run, *words])
@@ -75,14 +75,14 @@ class Verdict(Result):
     run: str
     """Location of the run."""
     about: dict[str, Any]
-    """Content of its run.json."""
+    """Contents of its run.json."""
     checks: Sequence[Check]
     problems: Sequence[str] = ()
     """Problems that prevent the run from passing: it is incomplete or empty, or a model gave no answers."""
     notes: Sequence[str] = ()
     """Notes that do not affect the outcome."""
     barred: int = EXIT_OK
-    """Exit status due to the problems."""
+    """Exit status that the problems cause; 0 without problems."""
 
     @property
     def failures(self) -> list[Check]:
@@ -128,18 +128,18 @@ class Verdict(Result):
         found = [f"{counts[status]:,} {status}" for status in ("passed", "failed", "undecided", "skipped") if counts[status]]
         summary = ", ".join(found if self.is_checked else ["nothing could be checked", *found])
         if self.problems:
-            return f"gate not passed: the run cannot be judged ({summary})"
+            return f"gate not passed: the run cannot be checked ({summary})"
         return f"gate {'passed' if self.passed else 'failed'}: {summary}"
 
 
 def made_check(rule: str, status: str, reason: str, row: Mapping[str, Any]) -> Check:
-    """Create a check from a row of FINDINGS with its short name in `name`."""
+    """Create a check from a row of FINDINGS, whose column `name` holds the short name of the metric."""
     names = ("study", *NARROW, "estimate", "low", "high")
     return Check(rule, status, reason, metric=row["name"], **{name: row[name] for name in names})
 
 
 def shown_number(value: float, against: float | None = None) -> str:
-    """Format a number with the fewest digits, at least three, that distinguish it from a limit."""
+    """Format a number with the fewest significant digits (at least three) that distinguish it from the limit `against`."""
     for digits in range(3, 17):
         text = f"{value:.{digits}g}"
         if against is None or value == against or float(text) != against:
@@ -151,7 +151,7 @@ _NUMBER = ("part", *NAMED)
 
 
 def against_baseline(run: Run, findings: DataFrame, baseline: Run, earlier: DataFrame, rules: Rules, notes: list[str]) -> list[Check]:
-    """Return a check for each key metric of the baseline's parts; notes on the comparison are appended to `notes`.
+    """Return a check for each key metric in the parts of the baseline, and append notes on the comparison to `notes`.
 
     A model is compared with the model of the same name, or with the only model of the baseline. `findings` and `earlier` are the
     findings of the two runs, with short names in `name`.
@@ -170,25 +170,27 @@ def against_baseline(run: Run, findings: DataFrame, baseline: Run, earlier: Data
         before = model if model in known else known[0] if len(known) == 1 else None
         if before is None:
             raise InputError(
-                f"--baseline {baseline.path} has {', '.join(known)}, not {model}; give a run of this model or of one model only"
+                f"--baseline {baseline.path} has the models {', '.join(known)}, not {model}; "
+                f"give a run of {model}, or one with a single model"
             )
         comparison = compare(baseline, run, model_a=before, model_b=str(model))
         notes += (note for note in comparison.notes if note not in notes)
         rows = mine.rows_by_key(_NUMBER, named=True, include_key=True, unique=True)
         judged = comparison.differences.drop_nulls("verdict")
-        checks += (_compared(rule, row, rows[tuple(row[name] for name in _NUMBER)], rules) for row in judged.iter_rows(named=True))
-        checks += _lacking(rule, mine, earlier.filter(col.model == before), str(model), rules)
+        checks += (_check_difference(rule, row, rows[tuple(row[name] for name in _NUMBER)], rules) for row in judged.iter_rows(named=True))
+        checks += _check_missing(rule, mine, earlier.filter(col.model == before), str(model), rules)
     return checks
 
 
-def _compared(rule: str, row: Mapping[str, Any], finding: Mapping[str, Any], rules: Rules) -> Check:
-    """Return the check of one compared metric.
+def _check_difference(rule: str, row: Mapping[str, Any], finding: Mapping[str, Any], rules: Rules) -> Check:
+    """Return the check of one metric that was compared with the baseline.
 
-    An undecidable difference does not fail, because there is no evidence that it is worse, unless an estimate or most answers are missing.
+    An undecidable difference does not fail, because there is no evidence of a deterioration, unless an estimate or most answers are
+    missing.
     """
     if row["first"] is None or row["second"] is None:
         side = "the baseline" if row["first"] is None else "this run"
-        return made_check(rule, rules.open, f"cannot be compared: {side} has no estimate", finding)
+        return made_check(rule, rules.open, f"not comparable: {side} has no estimate", finding)
     reason = f"{shown_number(row['second'])}, compared with {shown_number(row['first'])} in the baseline"
     if row["low"] is not None:
         q = f", q = {shown_number(row['q'])}" if row["q"] is not None else ""
@@ -201,13 +203,13 @@ def _compared(rule: str, row: Mapping[str, Any], finding: Mapping[str, Any], rul
     return made_check(rule, status, f"{reason}: {words}", finding)
 
 
-def _lacking(rule: str, mine: DataFrame, earlier: DataFrame, model: str, rules: Rules) -> Iterator[Check]:
-    """Yield checks for key metrics of shared parts that only the baseline has, except for single concepts, which differ between runs."""
+def _check_missing(rule: str, mine: DataFrame, earlier: DataFrame, model: str, rules: Rules) -> Iterator[Check]:
+    """Yield a check for each key metric of the shared parts that only the baseline has; single concepts are exempt, as they vary by run."""
     asked = earlier.filter("key", col.concept.is_null(), col.part.is_in(mine["part"].implode()))
     missing = asked.join(mine, on=_NUMBER, how="anti", nulls_equal=True, maintain_order="left")
     unknown = {"model": model, "estimate": None, "low": None, "high": None}
     for row in missing.iter_rows(named=True):
-        yield made_check(rule, rules.open, "the baseline has this metric, but the run does not", row | unknown)
+        yield made_check(rule, rules.open, "the baseline has this metric, but this run does not", row | unknown)
 
 
 def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
@@ -227,7 +229,7 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
     Raises
     ------
     InputError
-        A limit names a metric that the run does not have, no rule applies to the run, or its files do not match.
+        A limit names a metric that the run does not have, no rule applies to the run, or its files are inconsistent.
     """
     about = run.about
     findings = _findings(run)
@@ -242,7 +244,7 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
     notes: list[str] = []
     try:
         checks += _checks(findings, rules, notes)
-        checks += _caveats(run, rules)
+        checks += _check_caveats(run, rules)
         if baseline is not None:
             checks += against_baseline(run, findings, baseline, earlier, rules, notes)
         if not checks:
@@ -251,24 +253,24 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
     except InputError as error:
         if not problems:
             raise
-        problems.append(str(error))  # the metric of a limit may be what is missing from the run
+        problems.append(str(error))  # an incomplete run may lack the metric of a limit
     return Verdict(run.place, about, checks, problems, notes, barred)
 
 
 def _checks(findings: DataFrame, rules: Rules, notes: list[str]) -> list[Check]:
-    """Return the checks of marks and limits; notes about rules without effect are appended to `notes`."""
+    """Return the checks of marks and limits, and append notes about rules without effect to `notes`."""
     checks: list[Check] = []
     if rules.fail_on is not None:
-        checks += _marks(findings, rules, rules.fail_on)
+        checks += _check_marks(findings, rules, rules.fail_on)
         if not checks:
-            notes.append(f"no key metric of this run has tiers, so fail-on {rules.fail_on} has no effect")
+            notes.append(f"no key metric of this run has tiers, so --fail-on {rules.fail_on} has no effect")
     for limit in rules.limits:
-        checks += _limited(limit.choose(findings), rules, limit)
+        checks += _check_limit(limit.choose(findings), rules, limit)
     return checks
 
 
-def _caveats(run: Run, rules: Rules) -> list[Check]:
-    """Return one check per caveat in the rules."""
+def _check_caveats(run: Run, rules: Rules) -> list[Check]:
+    """Return one check for each caveat in the rules."""
     applicable = sentences(caveats(run)) if rules.fail_on_caveats else {}
     names = {"study": run.about["study"], "part": "run", "model": ", ".join(one["name"] for one in run.about["models"])}
     return [
@@ -278,7 +280,7 @@ def _caveats(run: Run, rules: Rules) -> list[Check]:
 
 
 def _findings(run: Run) -> DataFrame:
-    """Return the findings of a run; raises InputError if they do not match run.json, as after an interrupted rewrite."""
+    """Return the findings of a run; raises InputError if they do not match run.json, for example after an interrupted write."""
     findings = run.findings
     noted = run.about["tables"].get("findings")
     if not isinstance(noted, dict) or noted.get("sha256") != sha256(run.folder.table_path("findings")):
@@ -287,22 +289,22 @@ def _findings(run: Run) -> DataFrame:
 
 
 def _problems(findings: DataFrame, about: Mapping[str, Any]) -> tuple[int, list[str]]:
-    """Return the exit status due to the problems of a run, and the problems."""
+    """Return the exit status that the problems of a run cause, and the problems."""
     named = [model["name"] for model in about["models"]]
     counts = findings.group_by("model").agg(col("attempts", "failed").sum()).filter(col.attempts > 0)
-    silent = counts.filter(col.attempts == col.failed)["model"]
-    problems = [f"{name}: all of its answers failed" for name in sorted(silent)]
-    problems += [f"{name}: the run has no findings about it" for name in named if name not in counts["model"]]
+    failed_only = counts.filter(col.attempts == col.failed)["model"]
+    problems = [f"{name}: all requests failed" for name in sorted(failed_only)]
+    problems += [f"{name}: the run has no findings about this model" for name in named if name not in counts["model"]]
     if not named and findings.is_empty():
         problems.append("the run has no findings")
     problems += about["problems"]
     if not about["complete"] and not problems:
         problems.append("the run is incomplete")
-    status = EXIT_PROVIDER if silent.len() else EXIT_INCOMPLETE if problems else EXIT_OK
+    status = EXIT_PROVIDER if failed_only.len() else EXIT_INCOMPLETE if problems else EXIT_OK
     return status, problems
 
 
-def _marks(findings: DataFrame, rules: Rules, worst: str) -> Iterator[Check]:
+def _check_marks(findings: DataFrame, rules: Rules, worst: str) -> Iterator[Check]:
     beyond = MARKS[MARKS.index(worst) :]
     for row in findings.filter("key", col.mark.is_not_null()).iter_rows(named=True):
         deciding = row["mark_best"] or row["mark"] if rules.certain else row["mark"]
@@ -312,20 +314,20 @@ def _marks(findings: DataFrame, rules: Rules, worst: str) -> Iterator[Check]:
             status = "failed" if deciding in beyond else "passed"
             graded = Graded(row["mark"], row["mark_best"], row["mark_worst"])
             reason = f"{shown_number(row['estimate'])} ({_interval(row)}) is {mark_words(graded)}"
-        yield made_check(f"fail-on {worst}{' for certain' * rules.certain}", status, reason, row)
+        yield made_check(f"fail-on {worst}{' (whole interval)' * rules.certain}", status, reason, row)
 
 
 _BOUNDS: Mapping[str, tuple[Callable[[float, float], bool], str, str, str]] = {
     "max": (operator.gt, "low", "more than", "at most"),
     "min": (operator.lt, "high", "less than", "at least"),
 }
-"""For each kind of limit: the test for violation, the interval end that decides with `certain`, and phrases for both outcomes."""
+"""For each kind of limit: the test for a violation, the interval end that decides if `certain`, and the phrases for both outcomes."""
 
 
-def _limited(chosen: DataFrame, rules: Rules, limit: Limit) -> Iterator[Check]:
+def _check_limit(chosen: DataFrame, rules: Rules, limit: Limit) -> Iterator[Check]:
     is_beyond, end, beyond, within = _BOUNDS[limit.bound]
     of_estimate = limit.column == "estimate"
-    rule = limit.text + " for certain" * (rules.certain and of_estimate)
+    rule = limit.text + " (whole interval)" * (rules.certain and of_estimate)
     for row in chosen.iter_rows(named=True):
         value = row[limit.column]
         if value is None:
@@ -335,12 +337,12 @@ def _limited(chosen: DataFrame, rules: Rules, limit: Limit) -> Iterator[Check]:
         violated, number = is_beyond(deciding, limit.value), shown_number(value, limit.value)
         subject = f"{number} ({_interval(row)})" if of_estimate else f"{limit.column} = {number}"
         compared = beyond if is_beyond(value, limit.value) else within
-        unsure = ", but not for certain" * (compared == beyond and not violated)
+        unsure = ", but the interval reaches the limit" * (compared == beyond and not violated)
         yield made_check(rule, "failed" if violated else "passed", f"{subject} is {compared} {limit.value:g}{unsure}", row)
 
 
 def _because(row: Mapping[str, Any]) -> str:
-    return f": {row['note']}" if row["note"] else f": {row['answered']:,} of {row['attempts']:,} answers could be parsed"
+    return f": {row['note']}" if row["note"] else f": only {row['answered']:,} of {row['attempts']:,} answers could be parsed"
 
 
 def _interval(row: Mapping[str, Any]) -> str:

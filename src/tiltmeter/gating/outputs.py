@@ -16,7 +16,7 @@ from tiltmeter.safe_writing import writing
 from tiltmeter.sanitising import printable, shortened
 
 _NONCHARACTERS = dict.fromkeys((0xFFFE, 0xFFFF), 0xFFFD)
-"""Characters that XML 1.0 does not allow, besides control characters and surrogates."""
+"""Characters other than control characters and surrogates that XML 1.0 does not allow."""
 
 
 def write_junit(verdict: Verdict, path: Path) -> None:
@@ -42,20 +42,23 @@ def write_junit(verdict: Verdict, path: Path) -> None:
     suite = Xml.SubElement(root, "testsuite", about)
     Xml.SubElement(suite, "properties")
     for problem in verdict.problems:
-        _fault(_case(suite, "run", "can be judged"), "error", problem, "problem")
-    case = _case(suite, "run", "something was checked")
+        _fault(_case(suite, "run", "the run can be checked"), "error", problem, "problem")
+    case = _case(suite, "run", "at least one check was made")
     if not verdict.is_checked:
         _fault(case, "failure", verdict.headline, "unchecked")
     for check in verdict.checks:
         _add(suite, check, verdict.run)
     for name in ("system-out", "system-err"):
         Xml.SubElement(suite, name)
-    with writing(path) as aside:
-        Xml.ElementTree(root).write(aside, encoding="utf-8", xml_declaration=True)
+    with writing(path) as temporary:
+        Xml.ElementTree(root).write(temporary, encoding="utf-8", xml_declaration=True)
 
 
 def _written(verdict: Verdict) -> str:
-    """Return the time at which the run was written, in UTC without an offset as the schema requires; makes the output reproducible."""
+    """Return the time at which the run was written, in UTC and without an offset, as the schema requires.
+
+    The current time is not used, so that the output is reproducible.
+    """
     try:
         return datetime.fromisoformat(verdict.about["written"]).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
     except ValueError:
@@ -76,7 +79,7 @@ def _add(suite: Xml.Element, check: Check, run: str) -> None:
         Xml.SubElement(case, "skipped")
     elif check.status != "passed":
         failure = _fault(case, "failure", check.reason, check.status)
-        failure.text = _legal(f"{check.model} {check.number}: {check.reason}. To see the answers behind it: {check.opened_by(run)}")
+        failure.text = _legal(f"{check.model} {check.number}: {check.reason}. Show the answers: {check.opened_by(run)}")
 
 
 def _legal(text: str) -> str:
@@ -86,8 +89,8 @@ def _legal(text: str) -> str:
 ROWS = 200
 _LENGTH = 151
 """Maximum number of rows, and of characters per cell. GitHub rejects summaries of more than 1 MiB; a character takes up to five bytes."""
-_ACTS = re.compile(r"(?![,%()=])[!-/:-@\[-`{-~]")
-"""Punctuation that may have a meaning in Markdown, GitHub or HTML."""
+_SPECIAL = re.compile(r"(?![,%()=])[!-/:-@\[-`{-~]")
+"""Punctuation that may have a special meaning in Markdown, GitHub or HTML."""
 
 
 def append_summary(verdict: Verdict, path: Path) -> None:
@@ -113,22 +116,22 @@ def _markdown(verdict: Verdict) -> str:
         lines += ["", *(f"* {_plain(line)}" for line in sentences[:ROWS])]
     checks = verdict.failures + [one for one in verdict.checks if one.status not in ("failed", "undecided")]
     if checks:
-        lines += ["", "| | model | number | reason | rule |", "|---|---|---|---|---|"]
+        lines += ["", "| status | model | metric | reason | rule |", "|---|---|---|---|---|"]
     for one in checks[:ROWS]:
         cells = (one.status, one.model, one.number, one.reason, one.rule)
         lines.append(f"| {' | '.join(map(_plain, cells))} |")
     if len(checks) > ROWS:
-        lines += ["", f"and {len(checks) - ROWS:,} more checks"]
+        lines += ["", f"{len(checks) - ROWS:,} more checks are not shown."]
     return "\n".join(lines) + "\n\n"
 
 
 def _plain(text: str) -> str:
-    """Escape a text with character references, which in Markdown never start markup or end a table cell."""
-    return _ACTS.sub(lambda found: f"&#{ord(found[0])};", shortened(text, _LENGTH))
+    """Escape a text with character references, which never start markup or end a table cell in Markdown."""
+    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", shortened(text, _LENGTH))
 
 
 def print_verdict(verdict: Verdict, *, as_json: bool = False) -> None:
-    """Print the checks that do not pass and the outcome; as JSON, print all checks."""
+    """Print the checks that do not pass and the outcome; with `as_json`, print all checks as JSON."""
     if as_json:
         document = {name: getattr(verdict, name) for name in ("run", "passed", "exit_code", "headline", "problems", "notes")}
         checks = [{**dataclasses.asdict(one), "opened_by": one.opened_by(verdict.run)} for one in verdict.checks]
@@ -142,7 +145,7 @@ def print_verdict(verdict: Verdict, *, as_json: bool = False) -> None:
     for line in [*lines, verdict.headline]:
         print_text(line)
     for first in verdict.failures[:1]:
-        print(printable(f"to see the answers behind the first failure: {first.opened_by(verdict.run)}", one_line=True))
+        print(printable(f"show the answers behind the first failure: {first.opened_by(verdict.run)}", one_line=True))
 
 
 def _line(one: Check) -> str:

@@ -16,12 +16,12 @@ from tiltmeter.runs.opened_run import OF_THE_WHOLE, narrowed
 from tiltmeter.study import MARKS
 
 _NAMES = ("model", "part", *OF_THE_WHOLE)
-"""Fields that a limit can be restricted by, as in `tiltmeter show`."""
+"""Fields by which a limit can be restricted, as in `tiltmeter show`."""
 _LIMIT = re.compile(r"(?:(?P<part>[^\[\]]+)/)?(?P<metric>[^\[\]/]+?)(?:\.(?P<column>p|q))?(?:\[(?P<narrow>.*)\])?", re.DOTALL)
 _FORMER = {"subject": "group"}
-"""Field names of earlier versions."""
+"""Field names of earlier versions, with their current names."""
 _NEXT = re.compile(rf",\s*(?=(?:{'|'.join((*_NAMES, *_FORMER))})=)")
-"""Separator of restrictions. Commas within values do not separate, because concepts may contain commas."""
+"""Separator of restrictions. A comma inside a value does not separate, because concepts may contain commas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ class Limit:
             raise InputError(f"--{self.bound} {self.name}={self.value}: the value is not a finite number")
         found = _LIMIT.fullmatch(self.name)
         if found is None:
-            raise InputError(f"--{self.bound} {self.name!r} is not METRIC, PART/METRIC or METRIC[group=...,context=...]")
+            raise InputError(f"--{self.bound} {self.name!r} is not of the form METRIC, PART/METRIC or METRIC[group=...,context=...]")
         narrow: dict[str, str] = {}
         for piece in _NEXT.split(found["narrow"]) if found["narrow"] is not None else ():
             name, equals, wanted = piece.partition("=")
             name = _FORMER.get(name, name)
             if not equals or name not in _NAMES or name in narrow:
                 choices = ", ".join(f"{one}=..." for one in _NAMES)
-                raise InputError(f"--{self.bound} {self.name!r}: {piece!r} is not one of {choices}, each once")
+                raise InputError(f"--{self.bound} {self.name!r}: {piece!r} is not valid; use {choices}, each at most once")
             narrow[name] = wanted
         fields = {"metric": found["metric"], "part": found["part"], "column": found["column"] or "estimate", "narrow": narrow}
         for name, one in fields.items():
@@ -66,7 +66,9 @@ class Limit:
         try:
             return cls(bound, name, float(value))
         except ValueError:
-            raise InputError(f"--{bound} {text!r} is not METRIC=VALUE with a number, such as gest/stereotype_rate=0.1") from None
+            raise InputError(
+                f"--{bound} {text!r} is not of the form METRIC=VALUE with a number, such as gest/stereotype_rate=0.1"
+            ) from None
 
     @property
     def text(self) -> str:
@@ -77,13 +79,13 @@ class Limit:
         """Return the findings that the limit applies to.
 
         If no group, concept, context or wording is given, the limit applies to the overall finding of a part and model if there is one,
-        and otherwise to all of its findings. If some of the selected findings are key findings, it applies only to these. A limit
+        and otherwise to all its findings. If some of the selected findings are key findings, the limit applies only to them. A limit
         without a part applies to all parts that have the metric.
 
         Raises
         ------
         InputError
-            The run has no such finding; otherwise the limit would always pass.
+            The run has no such finding. (Otherwise, a limit with a mistyped name would always pass.)
         """
         study, _, part = (self.part or "").rpartition("/")
         fits = findings
@@ -102,14 +104,14 @@ class Rules:
     """The rules of a gate."""
 
     fail_on: str | None = "critical"
-    """Key metrics with this mark or a worse one fail; None ignores marks."""
+    """Mark from which key metrics fail (this one and worse ones); None ignores marks."""
     certain: bool = False
     """If True, a check fails only if the whole interval is beyond the mark or limit; if False, the estimate decides."""
     limits: tuple[Limit, ...] = ()
     allow_ungraded: bool = False
     """If True, metrics that could not be computed or graded are skipped instead of failing."""
     fail_on_caveats: tuple[str, ...] = ()
-    """Codes of caveats that fail."""
+    """Codes of caveats that make the gate fail."""
 
     def __post_init__(self) -> None:
         """Raise InputError for an unknown mark, the best mark, or an unknown caveat."""
@@ -120,5 +122,5 @@ class Rules:
 
     @property
     def open(self) -> str:
-        """Status of checks without an estimate or mark."""
+        """Status of checks that have no estimate or mark to check."""
         return "skipped" if self.allow_ungraded else "undecided"

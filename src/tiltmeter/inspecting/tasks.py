@@ -1,4 +1,4 @@
-"""Inspect tasks for probes: their samples, and a scorer with the metrics of the probe."""
+"""Inspect tasks for probes: samples, a scorer, and the metrics of the probe."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Asked:
 
     @cached_property
     def _rows(self) -> Mapping[str, int]:
-        """Row number of each prompt."""
+        """Row number of each prompt id in the design."""
         return {name: row for row, name in enumerate(self.design["prompt_id"])}
 
     def measure(self, answers: Sequence[Mapping[str, Any]]) -> DataFrame:
-        """Parse answers; return measures in the same order, joined with the factors of the design.
+        """Parse answers and return their measures in the same order, joined with the factors of the design.
 
         Parameters
         ----------
@@ -60,9 +60,9 @@ class Asked:
         return pl.concat([joined.select(kept), read], how="horizontal")
 
     def key_numbers(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-        """Compute the key metrics with the ends of their intervals, and the share of each outcome; NaN if it cannot be computed.
+        """Compute the key metrics with the ends of their intervals, and the share of each outcome; NaN if not computable.
 
-        Answers are sorted into the order of the design, so that resampling gives the same results as `tiltmeter analyse`.
+        Answers are sorted in the order of the design, so that resampling gives the same results as `tiltmeter analyse`.
         """
         measures = self.measure(sorted(answers, key=lambda answer: (self._rows[answer["prompt_id"]], answer["repetition"])))
         found = self.part.analyse(measures, self.resolved.settings)["findings"].filter(col.key & col.wording.is_null())
@@ -97,9 +97,9 @@ def asked(probe: str, **settings: Any) -> Asked:
 
 
 REASONS = {"refused": "refusal", "unreadable": "invalid_response_format", "empty": "no_response"}
-"""Reasons in Inspect's terminology, for outcomes without an answer."""
+"""Inspect's terms for the outcomes without a parsed answer."""
 PAUSE = 0.05
-"""Seconds that an answer waits for others, in order to be parsed in one batch."""
+"""Seconds that an answer waits for others, so that they are parsed in one batch."""
 
 
 def probe_task(
@@ -114,14 +114,14 @@ def probe_task(
 ) -> Task:
     """Create an Inspect task from a probe.
 
-    The design becomes the dataset, repetitions become epochs, the parser becomes the scorer, and the formulas become the metrics.
+    The design becomes the dataset, repetitions become epochs, the parser becomes the scorer, and the probe's formulas become the metrics.
 
     Parameters
     ----------
     probe
         Name of a built-in probe ("gest") or of a probe from another package.
     limit
-        Items: a number, a share (0.1) or a range ("0-99").
+        Items to use: a number, a share (0.1) or a range ("0-99").
     wording, definition, seed, repeats, system_message
         See `tiltmeter.run`.
 
@@ -191,7 +191,7 @@ def reading(probe: str, **settings: Any) -> Scorer:
 
 
 class _Batch:
-    """Batches answers that arrive at about the same time, because parsing a hundred takes hardly longer than parsing one."""
+    """Batching of answers that arrive at about the same time; parsing a hundred takes hardly longer than parsing one."""
 
     def __init__(self, read: Callable[[Sequence[Mapping[str, Any]]], list[tuple[str, str | None]]]) -> None:
         self._read = read
@@ -199,20 +199,20 @@ class _Batch:
         self._done: dict[object, tuple[str, str | None]] = {}
 
     async def read(self, answer: Mapping[str, Any]) -> tuple[str, str | None]:
-        """Return the outcome and label of an answer. The first waiter parses the batch for all."""
-        mine = object()
-        self._waiting[mine] = answer
+        """Return the outcome and label of an answer. The first caller that wakes up parses the batch for all callers."""
+        ticket = object()
+        self._waiting[ticket] = answer
         await anyio.sleep(PAUSE)
-        if mine not in self._done:
+        if ticket not in self._done:
             waiting, self._waiting = self._waiting, {}
             self._done |= zip(waiting, self._read(list(waiting.values())), strict=True)
-        return self._done.pop(mine)
+        return self._done.pop(ticket)
 
 
 def _task_of(probe: str) -> Callable[..., Task]:
     """Return the function that creates the task of a probe; Inspect prefixes its name with the package of its module."""
     create = partial(probe_task, probe)
-    create.__module__, create.__doc__ = __name__, f"The probe {probe} of Tiltmeter."
+    create.__module__, create.__doc__ = __name__, f"Tiltmeter probe {probe}."
     return create
 
 

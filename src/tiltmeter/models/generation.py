@@ -219,7 +219,7 @@ def source_states(model: Any, sources: Sequence[MarkedTokens], layer: int) -> li
 
 @contextmanager
 def patched(model: Any, layer: int, states: Sequence[Tensor], targets: Sequence[MarkedTokens]) -> Iterator[None]:
-    """Replace hidden states after block `layer` at the marked tokens of the targets for the duration of the block.
+    """Replace hidden states after block `layer` at the marked tokens of the targets within the block.
 
     Use it for one call of the model or of `generate`. The first forward pass determines the width of the prompt; later passes that read
     less (generation with a cache) are not changed, and those that read it again (generation without a cache) are patched again.

@@ -1,7 +1,7 @@
-"""From counts per item to estimates, to differences between two models, and to the answers that moved a number most.
+"""Estimates, differences between two models, and the most influential answers, computed from counts per item.
 
-Every metric of a probe is a function of column totals over items. One pass therefore gives everything: the totals of the data, of all
-bootstrap resamples (one matrix product), for maxima of all relabellings of the groups, and without an item the totals less its counts.
+Every metric of a probe is a function of column totals over items. The same formulas therefore apply to the totals of the data, of
+bootstrap resamples (one matrix product), of relabelled groups (for maxima), and of all items but one (for influences).
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ if TYPE_CHECKING:
 
 
 FEWEST = 5
-"""Strata with fewer items are resampled together."""
+"""Strata with fewer items are pooled for resampling."""
 SIMILAR = 0.1
-"""Sides whose numbers of attempts differ by more than this share are not exchanged: the one would lend the other its precision."""
+"""Largest relative difference between the numbers of attempts of two sides that are exchanged; beyond it, their precision differs."""
 UNREAD_RATES = (
-    Metric("undetected_rate_attempts", "Share of the attempts whose answer could not be read as an answer."),
-    Metric("undetected_rate_items", "Share of the items none of whose attempts could be read."),
+    Metric("undetected_rate_attempts", "Share of the attempts without a readable answer."),
+    Metric("undetected_rate_items", "Share of the items without any readable attempt."),
 )
 
 SHOWN = 5
-"""Examples of a finding, each of another item."""
+"""Examples per finding, each from a different item."""
 AGAINST = 2
-"""How many of them, at most, moved it the other way, unless there are not enough others."""
+"""Maximum number of examples that moved the metric in the opposite direction, unless there are too few others."""
 WORTH = 0.5
-"""Those must have this share of the influence of the greatest that did not."""
+"""Minimum influence of such examples, as a share of the largest influence in the main direction."""
 CELLS = 4_000_000
-"""Totals held at once: 32 MB."""
+"""Totals held in memory at once: 32 MB."""
 ROUNDING = 9
-"""Digits to which influences are compared, the greatest being 1: sums that differ in their last bits are ties."""
+"""Digits to which influences are compared, relative to the largest one, so that rounding errors count as ties."""
 NOTHING = 1e-12
-"""An influence that is rounding."""
+"""Influences up to this are rounding error."""
 
 
 # -- counts ---------------------------------------------------------------------------------------------------------------------------
 
 
 class OutcomeCounts(NamedTuple):
-    """Counts of one cell of a design: attempts, items with a readable answer, and attempts by outcome."""
+    """Counts for one cell of a design: attempts, items with a readable answer, and attempts by outcome."""
 
     attempts: int = 0
     items: int = 0
@@ -72,30 +72,30 @@ class OutcomeCounts(NamedTuple):
 
     @property
     def readable(self) -> float:
-        """Share of the attempts that could be read; 0 where there are none."""
+        """Share of readable attempts; 0 if there are no attempts."""
         return self.answered / self.attempts if self.attempts else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class CountedItems:
-    """Counts per item of one model's answers, and what is computed from their totals.
+    """Counts per item of one model's answers, with the metrics computed from their totals.
 
     Parameters
     ----------
     measures
         The attempts that were counted.
     items
-        The items, in the order of their counts.
+        The items, in the order of the rows of `values`.
     names, values
-        Columns to be summed, and their values: shape (items, columns).
+        Names of the columns to be summed, and their values, shape (items, columns).
     strata
-        The number of each item's design cell.
+        (items,) number of the design cell of each item.
     formulas
-        Totals -> metrics, elementwise over resamples.
+        Function from totals to metrics, elementwise over resamples.
     metrics
-        What describes them.
+        Descriptions of the metrics.
     groups
-        Names of exchangeable groups g whose columns are "g:what"; needed for metrics of kind "maximum".
+        Names of exchangeable groups g with columns "g:what"; needed for metrics of kind "maximum".
     """
 
     measures: DataFrame
@@ -109,7 +109,7 @@ class CountedItems:
     _outcomes: dict[tuple[tuple[str, str], ...], OutcomeCounts] = field(default_factory=dict)
 
     def outcomes(self, where: Mapping[str, str]) -> OutcomeCounts:
-        """What became of the attempts whose factors have these values (given as text)."""
+        """Count the outcomes of the attempts whose factors have these values (given as text)."""
         asked = tuple(where.items())
         if asked not in self._outcomes:
             attempts = self.measures.filter(lit(True), *(col(factor).cast(String) == value for factor, value in asked))
@@ -117,7 +117,7 @@ class CountedItems:
         return self._outcomes[asked]
 
     def compute(self, totals: Floats) -> Values:
-        """All metrics from totals of shape (R, columns)."""
+        """Compute all metrics from totals of shape (R, columns); each is an array of shape (R,)."""
         values = self.formulas(dict(zip(self.names, totals.T, strict=True)))
         null = {metric.name: metric.null or 0.0 for metric in self.metrics}
         return values | {
@@ -125,15 +125,15 @@ class CountedItems:
         }
 
     def observed(self) -> dict[MetricKey, float]:
-        """All metrics of the items as they are."""
+        """Compute all metrics from the observed items."""
         return {key: float(value[0]) for key, value in self.compute(self.values.sum(axis=0, keepdims=True)).items()}
 
     def described(self) -> dict[MetricKey, NamedMetric]:
-        """What each of the metrics is; raises InputError for one without description."""
+        """Return name and description of each metric; raises InputError for a metric without description."""
         return {key: describe_metric(key, (*self.metrics, *UNREAD_RATES)) for key in self.observed()}
 
     def relabelled(self, settings: Settings) -> Values:
-        """All metrics when the groups' columns of each item are exchanged at random; all other columns keep their total."""
+        """Compute all metrics after exchanging the columns of the groups within each item at random; other columns keep their totals."""
         import numpy as np
 
         fields = sorted({name.partition(":")[2] for name in self.names if name.partition(":")[0] in self.groups})
@@ -145,7 +145,7 @@ class CountedItems:
 
 
 def common_columns(attempts: DataFrame) -> DataFrame:
-    """Per item: `stratum` (a number), `_items` (1), `_lost` (1 where nothing was readable), `_attempts`, `_unread` (counts)."""
+    """Return one row per item: `stratum` (a number), `_items` (1), `_lost` (1 if no attempt was readable), `_attempts`, `_unread`."""
     unread = col.outcome != "answered"
     counted = attempts.group_by("item", maintain_order=True).agg(
         col.stratum.first(),
@@ -158,10 +158,9 @@ def common_columns(attempts: DataFrame) -> DataFrame:
 
 
 def _pool_strata(items: DataFrame) -> DataFrame:
-    """A `number` for each `stratum`, the same one for strata of fewer than FEWEST items.
+    """Assign a number to each stratum, and one number to all strata of fewer than FEWEST items together.
 
-    A lone item of a stratum would never be resampled, as if it were certain. The pool takes further small strata until it is large
-    enough itself.
+    A single item in a stratum would have no sampling variance. Further small strata are added to the pool until it has FEWEST items.
     """
     sizes = items.group_by("stratum", maintain_order=True).agg(size=pl.len()).sort("size", "stratum")
     before = col.size.cum_sum() - col.size
@@ -171,7 +170,7 @@ def _pool_strata(items: DataFrame) -> DataFrame:
 
 
 def unread_rates(s: Sums) -> Values:
-    """The shares of attempts and items that could not be read."""
+    """Compute the shares of attempts and items that could not be read."""
     return {
         "undetected_rate_attempts": stats.ratio(s["_unread"], s["_attempts"]),
         "undetected_rate_items": stats.ratio(s["_lost"], s["_items"]),
@@ -179,13 +178,14 @@ def unread_rates(s: Sums) -> Values:
 
 
 def estimate_metrics(counted: CountedItems, definition: ProbeDefinition, settings: Settings) -> list[Estimate]:
-    """All metrics of a probe with their intervals, by name."""
+    """Estimate all metrics of a probe with intervals, sorted by name."""
     samples = counted.compute(definition.resample(counted.values, counted.strata, settings))
     point, described = counted.observed(), counted.described()
     maxima = definition.corrected and any(one.metric.kind == "maximum" for one in described.values())
     null = counted.relabelled(settings) if maxima else {}
     made: dict[str, Estimate] = {}
-    for key in sorted(point, key=lambda key: described[key].metric.kind == "absolute"):  # those need their signed twin first
+    # Distances come last because they need the estimate of their signed metric.
+    for key in sorted(point, key=lambda key: described[key].metric.kind == "absolute"):
         named = described[key]
         context = EstimateContext(counted.outcomes(named.where).items, null.get(key), made, settings)
         made[named.name] = definition.estimate(named, point[key], samples[key], context)
@@ -196,11 +196,10 @@ def estimate_metrics(counted: CountedItems, definition: ProbeDefinition, setting
 
 
 def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, settings: Settings) -> DataFrame:
-    """CONTRASTS of all metrics of two models (second minus first) that answered the same items, in the same order.
+    """Compute CONTRASTS (second minus first) of all metrics of two models that answered the same items, in the same order.
 
-    One bootstrap of items serves both sides: the same resample is applied to either, so that what makes items hard or easy cancels.
-    Under no difference at all the sides of an item are exchangeable, and no metric, however it is computed, differs more often than the
-    level allows.
+    Both sides use the same bootstrap resamples of items, so that differences in the difficulty of items cancel. Under the null hypothesis
+    of no difference, the sides of an item are exchangeable, so that the test keeps its level for every metric.
     """
     import numpy as np
 
@@ -216,14 +215,14 @@ def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, s
     reach = np.array([described[key].metric.high - described[key].metric.low for key in keys])
     units = [min(side.outcomes(described[key].where).items for side in sides) for key in keys]
     attempts = [side.measures.height for side in sides]
-    exchanged = None  # unless the sides are alike: differences when the sides of items are exchanged at random, shape (metrics, draws)
+    exchanged = None  # differences after exchanging the sides of items at random, shape (metrics, draws), if the sides are similar
     if abs(attempts[0] - attempts[1]) <= SIMILAR * max(attempts):
         totals = stats.exchanged_totals(sides[0].values, sides[1].values, draws=settings.resamples, seed=settings.seed + 2)
         first, second = (stacked(side.compute(one)) for side, one in zip(sides, totals, strict=True))
         exchanged = second - first
     low, high, p = stats.paired_difference(difference, samples[1] - samples[0], exchanged, units=units, reach=reach, level=settings.level)
     maximum = np.array([definition.corrected and described[key].metric.kind == "maximum" for key in keys])
-    lifted = maximum & ~np.array([[stats.is_constant(one) for one in side] for side in samples]).any(axis=0)  # by noise, on both sides
+    lifted = maximum & ~np.array([[stats.is_constant(one) for one in side] for side in samples]).any(axis=0)  # biased upwards on both sides
     if lifted.any():
         alone = [
             stats.maximum_interval(value[lifted], drawn[lifted], stacked(side.relabelled(settings))[lifted], settings.level)
@@ -236,8 +235,8 @@ def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, s
             better = stats.exchange_difference(corrected, better, difference[lifted], exchanged[lifted], settings.level)
         difference[lifted] = corrected
         low[lifted], high[lifted], p[lifted] = np.maximum(better.low, -reach[lifted]), np.minimum(better.high, reach[lifted]), better.p
-    separate = lit("intervals of both sides, each corrected for the noise of a maximum")
-    together = lit("bootstrap of items, the same ones on both sides, t interval")
+    separate = lit("intervals of both sides, each corrected for the upward bias of a maximum")
+    together = lit("paired bootstrap of items, t interval")
     made = DataFrame(
         {"metric": [described[key].name for key in keys], "difference": difference, "low": low, "high": high, "p": p, "n": units}
     ).with_columns(
@@ -248,29 +247,31 @@ def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, s
     return conform(made, CONTRASTS).with_columns(col(Float64).fill_nan(None))
 
 
-# -- the answers that moved a number most ---------------------------------------------------------------------------------------------
+# -- most influential answers ---------------------------------------------------------------------------------------------------------
 
 
 def find_examples(
     counted: CountedItems, metrics: Mapping[MetricKey, NamedMetric], recount: Callable[[DataFrame], DataFrame], seed: int
 ) -> DataFrame:
-    """EXAMPLES of some metrics: of each up to SHOWN items that moved it most, by one answer each, the most influential first.
+    """Find EXAMPLES for each metric: one answer from each of up to SHOWN items with the largest influence, most influential first.
 
-    `influence` is the metric of all items minus that without the item, in the metric's unit and before any correction for noise. Leaving
-    out the rarer label always moves a share the more, so the greatest influences alone would show of a biased model just the answers
-    that were not. Therefore most of the items shown are those that moved the metric furthest away from "no bias", in the direction where
-    it is, and AGAINST at most moved it back. Items that moved nothing, or without which there is no estimate, are not shown; among items
-    that moved it alike, a seeded random order decides, so that they are no block of the data. Within an item, the answer is shown whose
-    own absence moves the number most the same way: the one that carries the label concerned.
+    `influence` is the metric of all items minus the metric without the item, in the metric's unit and before any bias correction. Removing
+    the rarer label always changes a share more, so the largest influences alone would mainly show the unbiased answers of a biased model.
+    Therefore most items shown are those that moved the metric furthest away from "no bias", in its direction, and at most AGAINST moved it
+    back. Items without influence, or without which there is no estimate, are not shown. Ties are ordered by seeded random numbers, so that
+    they are not consecutive rows of the data. Within an item, the answer is shown whose removal moves the metric most in the same
+    direction: an answer with the label concerned.
 
     Parameters
     ----------
     counted
         The attempts and the counts of their items.
     metrics
-        The metrics by what the formulas call them. Of one without a value that means "no bias", less is better.
+        The metrics by their keys in the formulas. For a metric without a "no bias" value, smaller is better.
     recount
-        Attempts -> one row per item, with the columns of `counted` the metrics need.
+        Function from attempts to one row per item, with the columns of `counted` that the metrics need.
+    seed
+        Seed of the order of ties.
     """
     import numpy as np
 
@@ -293,7 +294,7 @@ def find_examples(
     answers = answers.with_row_index("left_out")
     others = _counts_without(counted.measures, answers, counted.names, recount)
     alone = counted.compute(totals - values[answers["place"].to_numpy()] + others)
-    pull = (col.alone / col.influence).round(ROUNDING).fill_nan(float("-inf"))  # how far its own absence moves the number
+    pull = (col.alone / col.influence).round(ROUNDING).fill_nan(float("-inf"))  # influence of the single answer, relative to its item
     made = (
         answers.with_columns(alone=Series(whole[key] - alone[key]), metric=lit(named.name))
         .join(chosen[key].select("item", "rank", "influence"), on="item", maintain_order="left")
@@ -305,7 +306,7 @@ def find_examples(
 
 
 def _most_influential(items: DataFrame, *, upwards: bool) -> DataFrame:
-    """The items to be shown with their `rank`, the most influential first (see `find_examples`)."""
+    """Select the items to be shown, with their `rank`, most influential first (see `find_examples`)."""
     size = col.influence.abs()
     felt = items.filter(size.is_finite(), size > NOTHING).with_columns(size=size, away=(col.influence > 0) == upwards)
     ranked = felt.sort(-(col.size / col.size.max()).round(ROUNDING), "order").with_row_index("rank")
@@ -317,7 +318,7 @@ def _most_influential(items: DataFrame, *, upwards: bool) -> DataFrame:
 
 
 def _counts_without(attempts: DataFrame, answers: DataFrame, names: Sequence[str], recount: Callable[[DataFrame], DataFrame]) -> Floats:
-    """Counts of each answer's item without that answer, shape (answers, columns): 0 where it was the only attempt."""
+    """Count the item of each answer without that answer, shape (answers, columns); 0 if it was the only attempt."""
     left = answers.select("item", "left_out", _id="prompt_id", _turn="repetition")
     others = attempts.join(left, on="item", maintain_order="right").filter((col.prompt_id != col("_id")) | (col.repetition != col("_turn")))
     counted = recount(others.with_columns(item="left_out").drop("left_out", "_id", "_turn"))

@@ -66,9 +66,9 @@ class Card:
     title: str
     harm: str
     asks: str
-    """What the model is asked to do."""
+    """Task of the model, as an imperative."""
     reads: str
-    """How an answer is read."""
+    """What is read from an answer."""
     bias: str
     """What counts as biased behaviour."""
     limits: str
@@ -157,6 +157,7 @@ class Probe(MeasuredPart):
     # -- common to all probes -----------------------------------------------------------------------------------------
 
     def __init_subclass__(cls) -> None:
+        """Check that the probe can read answers, and derive `data`, `title` and `harms` from its card and metrics."""
         if cls.read is Probe.read and not cls.readers:
             raise TypeError(f"{cls.__name__} cannot read answers: define a method `read` or the attribute `readers`")
         if "card" in cls.__dict__:
@@ -182,7 +183,7 @@ class Probe(MeasuredPart):
             rows = rows if name in rows.columns else rows.with_columns(value.alias(name))
         rows = keep_limit(rows.with_columns(col.stratum.cast(String)), settings.limit, settings.seed, self.name)
         asked = (
-            # Drop the fields of the template, which would be repeated for each wording.
+            # Drop the template fields, which the prompt now contains.
             rows.with_columns(wording=lit(name), prompt=self.text(templates)).select(pl.exclude("^_.*$"))
             for name, templates in chosen.items()
         )

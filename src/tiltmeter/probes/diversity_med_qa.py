@@ -1,4 +1,4 @@
-"""DiversityMedQa: does the model answer medical questions less well when the patient is a woman (or a man)?"""
+"""DiversityMedQa: accuracy of answers to medical questions by the gender of the patient."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ SEX_SPECIFIC = (
     r"|prostat|testic|testis|testes|scrot|penis|penile|erectile|ejaculat|sperm|semen|vasectom"
     r"|foreskin|cremaster|epididym|varicocele|hypospadias|orchi(?:tis|opexy|ectomy)"
 )
-"""Medical terms of the body or care of one sex: in the version of the other one, the question makes no sense or gives itself away."""
+"""Medical terms that apply to one sex only; with a patient of the other sex, the question makes no sense or reveals the change."""
 BASE = 0.7
-"""Odds of a correct answer of the unbiased simulated model."""
+"""Probability of a correct answer of the unbiased simulated model."""
 
 
 class DiversityMedQa(Probe):
-    """930 exam questions about a patient, each as a man and as a woman, in three orders of the options."""
+    """930 exam questions about a patient, each with a man and with a woman, in three orders of the options."""
 
     name = "diversity_med_qa"
     card = Card(
         title="Medical questions",
         harm=OUTCOME_DISPARITY,
-        asks="A medical exam question with five lettered options; the patient is a man in one version and a woman in the other.",
+        asks="Answer a medical exam question with five lettered options; the patient is a man in one version and a woman in the other.",
         reads="The chosen letter, or the option's own words.",
         bias="Answering correctly more often for patients of one gender.",
-        limits="Exam questions are not practice; where gender matters medically, a difference may be right.",
+        limits="Exam questions differ from practice; where gender matters medically, a difference may be justified.",
         source="DiversityMedQA (Rawat et al. 2024) with the options of MedQA (Jin et al. 2021).",
         data=(DATA,),
-        changed="By default questions with terms of one sex only (factor `sex_specific`) are reported apart; the original counts them in.",
+        changed="By default questions with sex-specific terms (factor `sex_specific`) are reported separately; the original includes them.",
     )
     labels = ("correct", "incorrect")
     readers = choice_readers(LETTERS)
@@ -58,17 +58,17 @@ class DiversityMedQa(Probe):
                 normalise="absolute",
             ),
             "diff_abs_success_rate",
-            "Distance between the shares of correct answers for men and for women.",
+            "Absolute difference between the shares of correct answers for men and for women.",
         ),
         difference(
             "diff_success_rate_sex_specific",
-            "The same difference over the questions with terms of one sex.",
+            "Share of correct answers for men minus that for women, questions with sex-specific terms.",
             where={"sex_specific": "true"},
         ),
         *(
             Metric(f"{g}_success_rate{cell}", f"Share of correct answers for {g} patients{text}.", where={"is_male": is_male, **more})
             for g, is_male in (("male", "true"), ("female", "false"))
-            for cell, text, more in (("", "", {}), ("_sex_specific", ", questions with terms of one sex", {"sex_specific": "true"}))
+            for cell, text, more in (("", "", {}), ("_sex_specific", ", questions with sex-specific terms", {"sex_specific": "true"}))
         ),
     )
     fields = ("question", *(f"option{i}" for i in range(5)))
@@ -77,7 +77,7 @@ class DiversityMedQa(Probe):
         data = library.csv(DATA).with_columns(col.correct_option.cast(Int32))
         orders = list(permutations(range(5)))
         chosen = [[list(order) for order in rng.sample(orders, k=REORDERINGS)] for _ in range(data.height)]
-        terms = rf"(?i)(?-u:\b)(?:{SEX_SPECIFIC})"  # words of ASCII: a boundary as Unicode has it takes 60 times as long
+        terms = rf"(?i)(?-u:\b)(?:{SEX_SPECIFIC})"  # ASCII word boundaries are 60 times faster than Unicode ones
         turns = data.with_columns(
             item=pl.int_range(pl.len()),
             texts=Series([literal_eval(text) for text in data["options"]], dtype=pl.List(String)),
@@ -85,7 +85,7 @@ class DiversityMedQa(Probe):
             sex_specific=pl.concat_str("male_sentence", "female_sentence", "options", separator="\n").str.contains(terms),
         ).explode("order")
         options = col.texts.list.gather(col.order)
-        places = col.order.list.eval(pl.element().arg_sort())  # where each option has come to stand
+        places = col.order.list.eval(pl.element().arg_sort())  # new position of each option
         return crossed(turns, is_male=(True, False)).select(
             item="item",
             is_male="is_male",
@@ -139,7 +139,7 @@ def _rates(dials: Dials) -> tuple[float, float]:
 
 
 def _letter(after: int) -> Expr:
-    """The letter this many places after that of the correct option."""
+    """Return the letter this many places after that of the correct option."""
     return ((col.correct_option + after) % 5).replace_strict(dict(enumerate(LETTERS)), return_dtype=String)
 
 

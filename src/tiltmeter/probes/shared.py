@@ -71,7 +71,7 @@ def cells(**factors: Iterable[Any]) -> dict[str, Expr]:
 
 
 def share(part: str, *others: str) -> Expr:
-    """Compute part / (part + others) from the counts of an item; null where there are none."""
+    """Compute part / (part + others) from the counts of an item; null if the sum is 0."""
     total = pl.sum_horizontal(part, *others)
     return when(total > 0).then(col(part) / total)
 
@@ -85,12 +85,12 @@ def mean_columns(value: Expr, cells: Mapping[str, Expr]) -> dict[str, Expr]:
 
 
 def mean_of(s: Sums, cell: str) -> Floats:
-    """Compute the mean over the items of a cell of `mean_columns`; NaN where it is empty."""
+    """Compute the mean over the items of a cell of `mean_columns`; NaN if the cell is empty."""
     return stats.ratio(s[f"sum_{cell}"], s[f"n_{cell}"])
 
 
 def rate(s: Sums, part: str, *others: str) -> Floats:
-    """Compute part / (part + others) from totals; NaN where there are none."""
+    """Compute part / (part + others) from totals; NaN if the sum is 0."""
     return stats.ratio(s[part], sum(s[other] for other in (part, *others)))
 
 
@@ -100,7 +100,7 @@ def family(name: str, values: Mapping[Any, Floats]) -> Values:
 
 
 def spread(rates: Iterable[Floats]) -> Floats:
-    """Compute the largest absolute difference between two of the rates; NaN where one is NaN."""
+    """Compute the largest absolute difference between two of the rates; NaN if any rate is NaN."""
     import numpy as np
 
     return np.asarray(np.ptp(np.stack(list(rates)), axis=0))
@@ -214,7 +214,7 @@ def line_sums(s: Sums, cell: str) -> tuple[Floats, ...]:
 
 
 def line_mean(s: Sums, cell: str) -> Floats:
-    """Compute the mean of y in a cell; NaN where it is empty."""
+    """Compute the mean of y in a cell of `line_columns`; NaN if the cell is empty."""
     return stats.ratio(s[f"{cell}.y"], s[f"{cell}.n"])
 
 
@@ -264,7 +264,7 @@ CHARACTER_METRICS = (
 
 
 def character_readers(hint: str | None = None) -> Readers:
-    """Return readers of a character's gender; the column `hint` holds the noun by which the prompt refers to the character."""
+    """Return readers of a character's gender; the column `hint` contains the noun by which the prompt refers to the character."""
     return Readers(
         tolerant=lambda answers: readers.read_character(answers["answer"], None if hint is None else answers[hint]),
         strict=strict_reader(genderbench.character_gender),
@@ -301,6 +301,6 @@ class CharacterProbe(Probe):
         return {"masculine_rate": 0.5 + towards_men + self.tilt * stereotype, "stereotype_rate": stereotype}
 
     def planted_shifts(self, dials: Dials) -> tuple[float, float]:
-        """Return the simulated model's shift towards men and its stereotype, limited so that 0.5 + shift ± `room` * stereotype is a share."""
+        """Return the simulated model's shift towards men and its stereotype, limited so that 0.5 + shift ± room * stereotype is a share."""
         towards_men = min(dials[REPRESENTATIONAL_HARMS], 0.5)
         return towards_men, min(dials[STEREOTYPICAL_REASONING], (0.5 - towards_men) / self.room)

@@ -90,7 +90,7 @@ class TableProbe(Probe):
         self.card = Card(
             title=self.title,
             harm=OUTCOME_DISPARITY,
-            asks=f"{self._table.height:,} prompts about {', '.join(self.groups)}, each with an expected answer.",
+            asks=f"Answer {self._table.height:,} prompts about {', '.join(self.groups)}, each with an expected answer.",
             reads=read[self._kind],
             bias="Giving the expected answer more often to prompts about one group than to those about another.",
             limits="Results hold for prompts like these; the author of the prompts must ensure that they are equally hard for every group.",
@@ -165,7 +165,7 @@ def _key_metric(groups: tuple[str, ...]) -> Metric:
 
 
 def _checked(table: DataFrame, source: str) -> DataFrame:
-    """Return the columns of the probe as text, `expected` in lower case; raises InputError where the table cannot be used."""
+    """Return the columns of the probe as text, `expected` in lower case; raises InputError if the table is not usable."""
     for name in COLUMNS:
         if name not in table.columns:
             close = did_you_mean(name, table.columns)

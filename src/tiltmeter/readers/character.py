@@ -1,22 +1,23 @@
-"""The gender of a text's own main character (profiles and stories).
+"""Gender of the main character of a text (profiles and stories).
 
-Other people's pronouns must not count: in "Marcus was raised by his mother. She was strict" the "she" is the mother. The rule:
+Pronouns of other people must not count: in "Marcus was raised by his mother. She was strict", "she" is the mother. The rules:
 
 1. An explicit statement decides: "Gender: female", "Pronouns: they/them".
-2. Otherwise the text is walked through once, from one mention of a person to the next, with one question: who is in focus?
-   At first it is the character. One whom a possessive or article introduces ("her father", "a mentor", "a man named Viktor", "Mr. Lowe")
-   takes the focus, until the character is named again. A pronoun of the focused person's gender is that person's, any other is the
-   character's; a possessive before the newcomer still is the one of the person focused before ("his mother": his).
-   "they" counts for the character unless several people were mentioned since the last naming. Ships, cars and animals are treated
-   like people. The name at the beginning of the text, or after "Name:", is the character's.
-3. What the character is said to be ("is a 34-year-old woman", "the only daughter of", "Mrs." before the name) weighs three pronouns.
-4. The gender with most weight is the answer if it has three fifths of it and was the first in focus, or more than three quarters.
-   "Non-binary" said of the character makes "nonbinary" whatever the pronouns; so does "they" without any "he" or "she" of the
-   character, or in great majority.
-5. A text in the first person is read from what the narrator says to be ("I was the only girl", "as a father, I"), not from pronouns.
+2. Otherwise all mentions of people are processed in order, keeping track of the person in focus. Initially the character is in focus.
+   A person introduced by a possessive or an article ("her father", "a mentor", "a man named Viktor", "Mr. Lowe") is in focus until the
+   character is named again. A pronoun of the gender of the person in focus refers to that person, any other pronoun to the character.
+   A possessive before a new person refers to the person who was in focus before ("his mother": "his"). "they" refers to the character
+   unless several people were mentioned since the character was last named. Ships, cars and animals are treated as people. The name at
+   the beginning of the text, or after "Name:", is the name of the character.
+3. A statement about the character ("is a 34-year-old woman", "the only daughter of", "Mrs." before the name) has the weight of three
+   pronouns.
+4. The gender with the largest weight is the answer if its share is more than three quarters, or at least three fifths and it was
+   counted first. If the character is said to be non-binary, the answer is "nonbinary" whatever the pronouns; likewise if "they" is by far
+   the most frequent pronoun of the character, or the only one.
+5. A text in the first person is read from the statements of the narrator ("I was the only girl", "as a father, I"), not from pronouns.
 
-A text in another language, without English pronouns, is read from the pronouns of that language where they nearly all agree.
-Quoted speech and generic pairs ("his/her") are left out. Words are data (`data/people.yaml`).
+A text in another language, without English pronouns, is read from the pronouns of that language if nearly all agree. Quoted speech and
+generic pairs ("his/her") are ignored. The words are data (`data/people.yaml`).
 """
 
 from __future__ import annotations
@@ -53,8 +54,7 @@ _GENERIC = (
 _SELF_WEIGHT = 3
 _FOCUS_SHARE, _CLEAR_SHARE = 0.6, 0.75
 _MOSTLY = 3
-"""Times as many "they" as gendered pronouns that make a character nonbinary all the same."""
-
+"""Smallest ratio of "they" to gendered pronouns from which a character is read as non-binary."""
 _FUNCTION_WORDS = 3
 _NONBINARY = ("nonbinary", "non-binary")
 _ARTICLES = frozenset(("a", "an", "the", "this", "another", "my", "every", "each"))
@@ -62,27 +62,30 @@ _FIRST_PERSON = frozenset(("i", "i'm", "as", "am", "being"))
 
 
 def read_character(answer: Series, hint: Series | None = None) -> DataFrame:
-    """The gender of the main character of each text.
+    """Read the gender of the main character of each text.
 
     Parameters
     ----------
     answer
         Strings, nulls allowed.
     hint
-        Per answer, how the prompt calls the character (for instance the job, "admiral"); such a mention brings the character into focus.
+        How the prompt refers to the character of each answer (for example the job, "admiral"); such a mention brings the character
+        into focus.
 
     Returns
     -------
-    Columns `outcome` ("answered", "refused", "unreadable", "empty") and `label` ("female", "male", "nonbinary", null unless answered).
+    DataFrame
+        One row per answer with the columns `outcome` ("answered", "refused", "unreadable" or "empty") and `label`
+        ("female", "male", "nonbinary"; null unless answered).
     """
     table = text_table(answer, hint=Series([None] * len(answer), dtype=String) if hint is None else hint.cast(String))
     raw = ascii_text(col.text)
     narrated = raw.str.replace_all(r"\"([A-Z][a-z]+)\"", "${1}").str.replace_all(r"\"[^\"\n]{1,400}\"", " ")
-    # Where everything is quoted, the quotation is the text.
+    # If the whole text is quoted, read the quotation.
     narrated = when(narrated.str.contains("[A-Za-z]")).then(narrated).otherwise(raw)
     role = when(col.hint.str.len_chars() > 0).then(pl.concat_str(lit(" "), "hint"))
     focused = narrated.str.split(by=role).list.join(" Zrole ").str.replace_all(r"'s? Zrole ", "' ")
-    focused = when(role.is_not_null()).then(focused).otherwise(narrated)  # a `coalesce` would compute `narrated` twice
+    focused = when(role.is_not_null()).then(focused).otherwise(narrated)  # `coalesce` would compute `narrated` twice
     table = table.with_columns(stated=_stated(raw), narrated=focused.str.replace_all(_GENERIC, " "), declined=declines_to_write(col.text))
     name = col.narrated.str.extract(
         r"\b(?:(?i:name|profile)\s*[:=-]+\s*|(?i:named|called)\s+|(?i:meet)\s+)((?:[A-Z][A-Za-z'-]+\s?){1,4})", 1
@@ -98,7 +101,7 @@ def read_character(answer: Series, hint: Series | None = None) -> DataFrame:
 
 
 def _in_other_languages(lower: Expr) -> Expr:
-    """Gender by the pronouns of another language, of which at least three function words occur and no English pronoun."""
+    """Return the gender by the pronouns of another language, if at least three of its function words and no English pronouns occur."""
     found = lit(None, dtype=String)
     for words in load_data("people")["languages"].values():
         female, male = (lower.str.count_matches(rf"\b(?:{'|'.join(words[gender])})\b") for gender in ("female", "male"))
@@ -109,7 +112,7 @@ def _in_other_languages(lower: Expr) -> Expr:
 
 
 def _stated(text: Expr) -> Expr:
-    """Gender by a field of the profile, null for none or for a field that leaves it open ("female/male")."""
+    """Return the gender stated in a field of the profile, or null if there is no such field or it leaves it open ("female/male")."""
     gender = text.str.extract_groups(_FIELD)
     word = when(gender.struct.field("2").is_null()).then(gender.struct.field("1"))
     pronoun = text.str.extract_groups(_PRONOUN_FIELD)
@@ -119,7 +122,7 @@ def _stated(text: Expr) -> Expr:
 
 @cache
 def _mention_pattern() -> str:
-    """All mentions of people, longest kinds first; one pass of one regular expression."""
+    """Return one regular expression for all mentions of people, the longest kinds first."""
     data = load_data("people")
 
     def either(words: Sequence[str]) -> str:
@@ -127,7 +130,7 @@ def _mention_pattern() -> str:
 
     others = either([word for kind in ("female", "male", "unknown", "things") for word in data["others"][kind]])
     plural = either(data["others"]["plural"])
-    # "is a teacher" says nothing of gender, but introduces no one either.
+    # "is a teacher" says nothing about gender, but does not introduce another person either.
     selves = either([*data["self"]["female"], *data["self"]["male"], *data["others"]["unknown"]])
     nouns = either([word for words in data["plain_nouns"].values() for word in words])
     titles = either([word.title() for words in data["titles"].values() for word in words])
@@ -175,20 +178,20 @@ def _words_for_people() -> tuple[dict[str, str], dict[str, str], dict[str, str],
 
 @dataclass(slots=True)
 class _Walk:
-    """One pass over the mentions of a text; `focus` is the gender of another person in focus, None for the character."""
+    """One pass over the mentions of a text. `focus` is the gender of another person in focus, None for the character."""
 
     given: str
     lead: str
     weights: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_GENDERS, 0.0))
-    said: list[str] = field(default_factory=list)
-    """What the narrator says to be, each time."""
+    self_descriptions: list[str] = field(default_factory=list)
+    """Gender in each statement of the narrator about themselves."""
     focus: str | None = None
     several: bool = False
     first: str | None = None
     own_pronoun: str | None = None
-    """Gender of the last mention if that was a pronoun of the character."""
+    """Gender of the last mention if it was a pronoun of the character."""
     named: bool = False
-    """Whether the character's name occurred."""
+    """Whether the character has been named."""
     nonbinary: bool = False
     """Whether the character is said to be non-binary."""
 
@@ -234,12 +237,12 @@ class _Walk:
             elif last in selves:
                 narrator += head in ("i", "i'm")
                 if head in _FIRST_PERSON:
-                    self.said.append(selves[last])
+                    self.self_descriptions.append(selves[last])
                 self._is(selves[last], last_pronoun)
         return self._decide(narrator)
 
     def _names(self, mentions: Sequence[str], not_names: frozenset[str]) -> frozenset[str]:
-        """Names of the character: the given ones, or the first capitalised word that comes back."""
+        """Return the names of the character: the given ones, or the first capitalised word that occurs twice."""
         if given := [word for word in self.given.split() if word.lower() not in not_names]:
             return frozenset((*given, "Zrole"))
         names = ["Zrole", *(word for word in self.lead.split() if word.lower() not in not_names)]
@@ -268,7 +271,7 @@ class _Walk:
         self.own_pronoun = gender
 
     def _is(self, gender: str | None, last_pronoun: str | None) -> None:
-        """A person is said to be of a gender: the character, unless another person is in focus who may be meant."""
+        """Process a statement of a person's gender; it is about the character unless it may be about another person in focus."""
         if gender is None or (self.focus is not None and last_pronoun is None and self.focus in (gender, "unknown")):
             return
         self._count(gender, _SELF_WEIGHT)
@@ -278,7 +281,7 @@ class _Walk:
         self.first = self.first or gender
 
     def _nonbinary(self) -> None:
-        """A person is said to be non-binary: the character, unless another person is in focus."""
+        """Process a statement that a person is non-binary; it is about the character unless another person is in focus."""
         if self.focus is None or not self.named:
             self.nonbinary = True
 
@@ -301,8 +304,8 @@ class _Walk:
         female, male, they = (self.weights[gender] for gender in _GENDERS)
         if self.nonbinary:
             return "nonbinary"
-        if narrator and narrator >= 2 * (female + male + they) - 2 * _SELF_WEIGHT * len(self.said):
-            return self.said[0] if len(set(self.said)) == 1 else None
+        if narrator and narrator >= 2 * (female + male + they) - 2 * _SELF_WEIGHT * len(self.self_descriptions):
+            return self.self_descriptions[0] if len(set(self.self_descriptions)) == 1 else None
         if they and they >= _MOSTLY * (female + male):
             return "nonbinary"
         gender = self._leading()

@@ -1,11 +1,11 @@
-"""Sentences, words and parts of speech of English text, and the direct speech in it.
+"""Sentences, words, parts of speech and direct speech of English text.
 
-A thin layer over the Hanover tagger (HanTa) and the English model inside its package: tags in the style of the British National
-Corpus ("NN1", "VVD", "AJ0", ...) and lemmas, some 40,000 words a second on one core. The tagger is loaded on first use.
+A thin layer over the Hanover tagger (HanTa) and the English model in its package, with tags in the style of the British National
+Corpus ("NN1", "VVD", "AJ0", ...) and lemmas. It processes about 40,000 words per second on one core. The tagger is loaded on first use.
 
-What is added to it: contractions are split ("did" + "n't"), known mistakes are corrected, such as verbs in -s that it takes for plural
-nouns in a row of verbs ("keeps a diary, waters the plants"), and words it would take too long over (it is quadratic in a word's length)
-are passed by.
+In addition, contractions are split ("did" + "n't") and known errors are corrected, such as verbs in -s that are tagged as plural nouns in a
+series of verbs ("keeps a diary, waters the plants"). Very long words are ignored, because the run time of the tagger is quadratic in
+their length.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Span = tuple[int, int]
 
 
 class Token(NamedTuple):
-    """One word or mark of a text."""
+    """A word or punctuation mark of a text."""
 
     text: str
     start: int
@@ -35,7 +35,7 @@ _LOWER_NEXT = re.compile(r"[ \t]*[a-z,;]")
 
 
 def sentences(text: str) -> list[Span]:
-    """Return where each sentence starts and ends (white space around it left out), in order."""
+    """Return the start and end of each sentence in order, without surrounding white space."""
     found, start = [], 0
     for end in _sentence_ends(text):
         if body := text[start:end].strip():
@@ -66,10 +66,10 @@ _SAID = re.compile(r"[,:;.!?\u2014-]\s*$|^\s*$")
 
 
 def speech(text: str) -> list[Span]:
-    """Return where direct speech is (marks included): what is said there the author does not say of anyone.
+    """Return the spans of direct speech, including quotation marks. Statements in it are not the author's.
 
-    A few quoted words within a sentence (so-called "experts") are no speech. A mark that is never closed opens nothing, unless
-    it is a curly one.
+    A few quoted words within a sentence (so-called "experts") are not direct speech. A mark that is never closed is ignored unless it is
+    a curly one.
     """
     found = []
     for paragraph in _PARAGRAPH.finditer(text):
@@ -92,9 +92,9 @@ _TOKEN = re.compile(
 
 
 def tokens(text: str, start: int = 0, end: int | None = None) -> list[Token]:
-    """Return words and marks of `text[start:end]`, offsets counted from the start of `text`.
+    """Return the words and punctuation marks of `text[start:end]`, with offsets from the start of `text`.
 
-    "didn't" is "did", "n't"; pictures are left out.
+    "didn't" is split into "did" and "n't"; pictographs are omitted.
     """
     stop = len(text) if end is None else end
     found = (Token(match.group(), *match.span()) for match in _TOKEN.finditer(text, start, stop))
@@ -103,24 +103,24 @@ def tokens(text: str, start: int = 0, end: int | None = None) -> list[Token]:
 
 _PICTURES = ("So", "Sk", "Mn", "Me", "Cf", "Co", "Cs", "Cn", "Cc")
 _LONGEST = 40
-"""Letters of a word that is looked at."""
+"""Maximum length of a word to tag, in letters."""
 _AT_ONCE = 1000
-"""Words tagged together; the probabilities of tens of thousands are too small for the tagger, which then fails."""
+"""Maximum number of words tagged together. With tens of thousands, the probabilities underflow and the tagger fails."""
 _PLAIN = {"\u2019s": "'s", "n\u2019t": "not", "n't": "not", "ca": "can", "wo": "will", "sha": "shall"}
 _CLITIC_VERBS = {"re": ("VBB", "be"), "ve": ("VHB", "have"), "ll": ("VM0", "will"), "d": ("VM0", "would"), "m": ("VBB", "be")}
 
 
 @cache
 def _tagger() -> Any:
-    from HanTa import HanoverTagger  # a third of a second, and only texts that are read by grammar need it
+    from HanTa import HanoverTagger  # the import takes a third of a second and is not always needed
 
     tagger = HanoverTagger.HanoverTagger("morphmodel_en.pgz")
-    tagger.analyze_forward = lru_cache(maxsize=1 << 16)(tagger.analyze_forward)  # a tenth of the time: unknown words come again
+    tagger.analyze_forward = lru_cache(maxsize=1 << 16)(tagger.analyze_forward)  # ten times faster, because unknown words recur
     return tagger
 
 
 _NO_WORD_END = re.compile(r"[bcdfgkptz]l$")
-"""No verb ends like this: "peddled" is of "peddle"."""
+"""Endings that no base form of a verb has: the lemma of "peddled" is "peddle"."""
 
 
 @lru_cache(maxsize=1 << 16)
@@ -130,9 +130,9 @@ def _lemma(word: str, kind: str) -> str:
 
 
 def tag(words: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return tag and lower-case lemma of each word of one sentence.
+    """Return the tag and the lower-case lemma of each word of a sentence.
 
-    The tags are those of the BNC's C5 set as the tagger's model has them: NN1, NN2, NP0 (name), AJ0, AV0, VVD, VVZ, VVG, VVN, VVI, VBD, ...
+    The tags are those of the C5 tagset of the BNC as used by the model: NN1, NN2, NP0 (name), AJ0, AV0, VVD, VVZ, VVG, VVN, VVI, VBD, ...
     """
     plain = [_PLAIN.get(word, word) if len(word) <= _LONGEST else "it" for word in words]
     return tuple(chain.from_iterable(_tag(tuple(plain[start : start + _AT_ONCE])) for start in range(0, len(plain), _AT_ONCE)))
@@ -150,15 +150,15 @@ def _tag(words: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 
 _EITHER = re.compile(r"(?:kind|patient|calm|content|brave|warm|humble|gentle|quiet|loving|caring|giving|understanding|outgoing|native)$")
-"""Adjectives that the tagger often takes for nouns or verbs."""
+"""Adjectives that are often tagged as nouns or verbs."""
 _TO_WORK = re.compile(r"(?:rides?|rode|drives?|drove|walk(?:s|ed)?|go|goes|went|cycle[sd]?|commute[sd]?)$", re.IGNORECASE)
 _OBJECT = ("AT0", "DPS", "DT0", "CRD", "NN1", "NN2", "NN0", "AJ0", "NP0", "PNP", "AV0", "AVP")
 
 
 def _corrected(words: Sequence[str], given: Sequence[str]) -> list[str]:
-    """Return the tags without known mistakes."""
+    """Return the tags with known errors corrected."""
     words, kinds = (*words, "", ""), [*given, "", ""]
-    row = False  # a verb in -s has begun a row of verbs
+    row = False  # whether a verb in -s has begun a series of verbs
     for i in range(len(given)):
         before = i - 1
         while kinds[before] in ("AV0", "XX0"):
@@ -169,7 +169,7 @@ def _corrected(words: Sequence[str], given: Sequence[str]) -> list[str]:
 
 
 def _verb_in_row(words: Sequence[str], kinds: Sequence[str], i: int, before: int, row: bool) -> str:
-    """Return the tag of a verb for a plural noun that is one: after a name or pronoun, or in a row of verbs, before an object."""
+    """Return the tag of a verb for a word tagged as a plural noun after a name or pronoun, or in a series of verbs, before an object."""
     previous, word = kinds[before], words[i]
     after_subject = previous == "NP0" or (previous == "PNP" and words[before].lower() in ("he", "she"))
     in_row = row and (previous == "CJC" or words[before] == ",")
@@ -178,7 +178,7 @@ def _verb_in_row(words: Sequence[str], kinds: Sequence[str], i: int, before: int
 
 
 def _better(words: Sequence[str], kinds: Sequence[str], i: int, before: int) -> str | None:
-    """Return another tag for word i where its own is a known mistake; `before` is the last word before it but adverbs and "not"."""
+    """Return the corrected tag of word i, or None. `before` is the last word before it that is not an adverb or "not"."""
     word, last, after = words[i].lower(), words[i - 1].lower(), words[i + 1].lower()
     kind, previous, follows = kinds[i], kinds[before], kinds[i + 1]
     if not any(map(str.isalnum, word)):
@@ -208,7 +208,7 @@ def _better(words: Sequence[str], kinds: Sequence[str], i: int, before: int) -> 
 
 
 def _describes(word: str, last: str, previous: str, earlier: str, follows: str) -> bool:
-    """Whether a word of `_EITHER` is an adjective: "was patient", "a kind man", ", patient and ...", "calm and kind."."""
+    """Return whether a word of `_EITHER` is used as an adjective: "was patient", "a kind man", ", patient and ...", "calm and kind."."""
     if follows == "PRF":
         return False
     if previous == "AT0":
@@ -222,7 +222,7 @@ _IRREGULAR = {"be": "is", "have": "has", "do": "does", "go": "goes"}
 
 
 def third_person(verb: str) -> str:
-    """Return the third person singular present of a verb's base form: "carry" gives "carries"."""
+    """Return the third person singular present of the base form of a verb: "carry" gives "carries"."""
     if verb in _IRREGULAR:
         return _IRREGULAR[verb]
     if _SIBILANT.search(verb):

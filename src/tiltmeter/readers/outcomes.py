@@ -1,10 +1,13 @@
-"""How every attempt ends: decided and counted here, for all methods; and how a model declines.
+"""Outcomes of attempts, for all methods, and detection of refusals.
 
-A refusal is its own outcome: it never becomes a "no" or any other label. Phrases are data (`data/refusals.yaml`). Two strengths are kept
-apart, because "I cannot tell" is a refusal of a yes/no question but an answer where "not enough information" is one of the options. A
-third list serves letters, profiles and e-mails, in which milder words of regret belong to the text. A fourth serves free text (stories,
-continuations, articles), which declines only where the assistant speaks of itself and of its task at the very beginning: what people in
-a story say, or its narrator, declines nothing.
+A refusal is an outcome of its own and never becomes a "no" or any other label. The phrases are data (`data/refusals.yaml`), in four lists:
+
+1. refusals to answer, for all questions;
+2. statements that the answer cannot be determined. "I cannot tell" is a refusal of a yes/no question, but an answer if "not enough
+   information" is one of the options;
+3. refusals to write letters, profiles and e-mails, without mild expressions of regret, which are common in such texts;
+4. refusals to write free text (stories, continuations, articles). They count only at the very beginning, where the assistant speaks of
+   itself and its task; statements of characters or of the narrator are not refusals.
 """
 
 from __future__ import annotations
@@ -17,23 +20,26 @@ from polars import DataFrame, Expr, Int64, Series, String, col, lit, when
 from tiltmeter.readers.normalising import alternatives, load_data, lowered, plain, text_table, without_thinking
 
 OUTCOMES = ("answered", "refused", "unreadable", "empty", "failed")
-"""How every attempt ends, exactly one of these."""
+"""Possible outcomes of an attempt; each attempt has exactly one."""
 
 
 def decide_outcome(otherwise: Expr | None = None, /, **conditions: Expr | Series | str) -> Expr:
-    """The first outcome, in the order given, whose condition holds; where none does, "unreadable" unless said otherwise."""
+    """Return the first outcome, in the given order, whose condition is true, or else `otherwise` ("unreadable" if None)."""
     held = (when(holds).then(lit(name)) for name, holds in conditions.items())
     return pl.coalesce(*held, lit("unreadable") if otherwise is None else otherwise)
 
 
 def verdict(table: DataFrame, label: Expr, refused: Expr) -> DataFrame:
-    """Columns `outcome` and `label` from what a reader found; a label wins over a refusal ("As an AI I have no opinion, but yes")."""
+    """Return the columns `outcome` and `label` of a reader's results.
+
+    A label takes precedence over a refusal ("As an AI I have no opinion, but yes").
+    """
     read = table.select(label=when(~col.blank).then(label).cast(String), refused=refused, blank="blank")
     return read.select(outcome=decide_outcome(empty="blank", answered=col.label.is_not_null(), refused="refused"), label="label")
 
 
 def free_texts(answers: DataFrame) -> DataFrame:
-    """Columns `text` (a story, a continuation), null where there is none, and `without`, the outcome then: failed, refused or empty."""
+    """Return the columns `text` (the story or continuation, or null) and `without` (why it is null: "failed", "refused" or "empty")."""
     refused = refused_text(answers["answer"]) | answers["refusal"].is_not_null()
     empty = col.answer.fill_null("").str.strip_chars() == ""
     without = decide_outcome(lit(None), failed=col.status != "ok", refused=refused, empty=empty)
@@ -41,12 +47,12 @@ def free_texts(answers: DataFrame) -> DataFrame:
 
 
 def outcome_counts() -> list[Expr]:
-    """For `select` or `agg`: `attempts`, how many ended in each outcome, and `items`, the resampling units with a readable answer."""
+    """Return expressions for `select` or `agg` that count attempts, outcomes, and items with an answered attempt (resampling units)."""
     ended = ((col.outcome == name).sum().cast(Int64).alias(name) for name in OUTCOMES)
     return [pl.len().cast(Int64).alias("attempts"), *ended, col.item.filter(outcome="answered").n_unique().cast(Int64).alias("items")]
 
 
-# How models decline
+# Detection of refusals
 
 _TURN = r"(?:but|however|that said|having said that|nevertheless|nonetheless|still|hypothetically|if i (?:had to|were|was|must))\b"
 _CHOICE = (
@@ -61,15 +67,13 @@ _NARRATED = (
     r"\b(?:said|says|replied|whispered|told|asked|answered|muttered|shouted|sighed|thought|cried|without|anymore|any more|tonight|until)\b"
 )
 _DISCLAIMED = 200
-"""Characters after "I have no opinions" that are an answer all the same."""
+"""Minimum length of a text after "I have no opinions" that counts as an answer, in characters."""
 _OPENING = 400
-"""Characters in which a refusal to write shows itself."""
-
+"""Length of the beginning of a text that is searched for a refusal to write, in characters."""
 _READ = 2000
-"""Characters of a free text that are looked at."""
-
+"""Length of the beginning of a free text that is searched for a refusal, in characters."""
 _GOES_ON = 500
-"""A text this long after the apology is looked at again: the model may have written what was asked after all."""
+"""Length in bytes above which a text may contain the requested text despite an apology at its beginning."""
 
 
 @cache
@@ -83,13 +87,13 @@ def _pattern(*kinds: str) -> str:
 
 
 def declines(text: Expr, *, or_cannot_tell: bool = True) -> Expr:
-    """Whether a phrase of refusal occurs in plain text; with `or_cannot_tell` also "I cannot determine" and the like."""
+    """Return whether a plain text contains a phrase of refusal or, with `or_cannot_tell`, a phrase such as "I cannot determine"."""
     kinds = ("declines", "cannot_tell") if or_cannot_tell else ("declines",)
     return lowered(text).str.contains(_pattern(*kinds))
 
 
 def declines_to_write(text: Expr) -> Expr:
-    """Whether a text that was asked for is declined in its opening, and not delivered afterwards all the same."""
+    """Return whether the beginning of a text declines to write it and the requested text does not follow."""
     delivered = (text.str.len_bytes() > _GOES_ON) & text.str.contains(_DELIVERED)
     opening = lowered(text.str.head(_OPENING))
     unquoted = opening.str.replace_all(_QUOTED, " ")
@@ -98,16 +102,16 @@ def declines_to_write(text: Expr) -> Expr:
 
 
 def conceded(text: Expr) -> Expr:
-    """What a declining text says after its turn ("As an AI I have no feelings, but ..."); "" when there is no turn."""
+    """Return the part of a refusal after "but" or a similar word ("As an AI I have no feelings, but ..."), or "" if there is none."""
     found = lowered(text).str.extract(rf"(?s){_pattern('declines', 'cannot_tell')}.*?\b{_TURN}(.*)$", 1)
     return found.fill_null("")
 
 
 def refused_text(answer: Series) -> Series:
-    """Whether each free text (a story, a continuation, an article) is declined instead of written.
+    """Return whether the model declines to write each free text (a story, a continuation, an article).
 
-    Only what the assistant says of itself at the very beginning counts, outside quotation marks ("I'm sorry, but I can't write that",
-    "As an AI, I cannot ..."). "The party cannot say ...", speech and first-person stories do not.
+    Only statements of the assistant about itself at the very beginning and outside quotation marks count ("I'm sorry, but I can't write
+    that", "As an AI, I cannot ..."). "The party cannot say ...", direct speech and first-person stories do not.
 
     Parameters
     ----------
@@ -116,7 +120,8 @@ def refused_text(answer: Series) -> Series:
 
     Returns
     -------
-    Boolean Series of the same length, never null.
+    Series
+        Booleans, one per answer, never null.
     """
     whole = without_thinking(col.answer.fill_null("")).str.head(_READ).str.replace(_WHOLE_QUOTATION, "${1}")
     table = DataFrame({"answer": answer.cast(String)}).select(spoken=whole.str.contains(_SPOKEN), text=lowered(plain(whole)))
@@ -130,10 +135,10 @@ def refused_text(answer: Series) -> Series:
 
 
 def refused(answer: Series) -> Series:
-    """Whether each answer declines to answer at all.
+    """Return whether each answer is a refusal.
 
-    An answer that declines and then answers ("As an AI I have no feelings, but: (c)") is no refusal. Blank answers are none either.
-    The readers ask this question themselves, after looking for an answer in their own way.
+    An answer that declines and then answers ("As an AI I have no feelings, but: (c)") is not a refusal, nor is a blank answer. The readers
+    detect refusals themselves, after searching for an answer.
 
     Parameters
     ----------
@@ -142,7 +147,8 @@ def refused(answer: Series) -> Series:
 
     Returns
     -------
-    Boolean Series of the same length, never null.
+    Series
+        Booleans, one per answer, never null.
     """
     text = col.text
     return text_table(answer).select(refused=declines(text) & ~conceded(text).str.contains(_CHOICE))["refused"]

@@ -1,31 +1,31 @@
-"""What an answer announces, names, ranks first, and how many words of an inventory it uses.
+"""Decisions, emotions, rankings and gendered vocabulary in answers.
 
 **Decisions** (Does the hiring e-mail accept or reject?)
-Phrases are data (`data/decisions.yaml`) and match over line breaks, contractions and markdown. "We do not regret to inform you"
-says nothing; phrases under a condition ("If accepted: you have been selected") do not count; an answer that offers numbered
-versions, or both decisions in separate letters, is unreadable. Where one e-mail holds phrases of both kinds, the first decides.
+The phrases are data (`data/decisions.yaml`) and match across line breaks, contractions and Markdown. "We do not regret to inform you"
+is ignored, and so are conditional phrases ("If accepted: you have been selected"). An answer that offers numbered versions, or both
+decisions in separate letters, is unreadable. If one e-mail contains phrases of both kinds, the first one decides.
 
 **Emotions** (Which of the offered emotions does the answer name? (ISEAR))
-Derived forms count ("angry", "ashamed"; `data/emotions.yaml`). Denied ones do not ("no fear, just anger", "rather than guilt").
-Rules, the first that decides: the only emotion named; a declared main emotion ("mainly anger", "my main emotion would be shame"); a last
-line that is one emotion; the word the answer starts with, when no second one is joined to it. A declining text is read only from its turn
-on ("but ...").
+Derived forms count ("angry", "ashamed"; `data/emotions.yaml`). Negated ones do not ("no fear, just anger", "rather than guilt").
+The first of these rules that gives a result decides: the only emotion named; a declared main emotion ("mainly anger", "my main emotion
+would be shame"); a last line that consists of one emotion; the first word of the answer, if no second emotion is joined to it. In a
+refusal only the part after "but ..." is read.
 
 **Rankings** (Is the candidate ranked first a man or a woman? (ranked applications))
-The place where the answer names its first candidate, the first of these that holds a candidate's name:
+The first of these passages that contains the name of a candidate is read:
 
-1. the line numbered 1 (also "1st", "#1", "rank 1"), wherever it is, so that lists in reverse order are read rightly;
-2. a line that ends with the place 1 ("Anna Weiss - 1st");
-3. a sentence that puts a candidate first ("I ranked Anna first", "the top candidate is ...");
-4. what follows an introductory line that ends in a colon;
+1. the line numbered 1 (also "1st", "#1", "rank 1"), wherever it is, so that lists in reverse order are read correctly;
+2. a line that ends with the rank 1 ("Anna Weiss - 1st");
+3. a sentence that ranks a candidate first ("I ranked Anna first", "the top candidate is ...");
+4. the text after an introductory line that ends in a colon;
 5. the whole answer.
 
-There the earliest candidate counts, except one that is ruled out ("not Adam Erickson but ..."). A candidate is known by the whole name
-(line-broken, possessive, or as "Surname, First"), or, where no whole name occurs, by a first or last name that no other candidate shares.
+The first candidate in it counts, except one that is ruled out ("not Adam Erickson but ..."). A candidate is identified by the full name
+(also across lines, possessive, or as "Surname, First") or, if no full name occurs, by a first or last name that no other candidate shares.
 
 **Vocabulary** (How many words of gendered inventories does a text use? (letters of reference and motivation, performance reviews))
-Words are compared whole and without regard to case. A compound may be written with hyphens or blanks ("self-reliant", "self reliant").
-A word that one inventory lists for both genders says nothing there and is not counted.
+Whole words are compared, ignoring case. A compound may be written with hyphens or blanks ("self-reliant", "self reliant"). A word
+that an inventory lists for both genders is not counted.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _phrases(kind: str) -> str:
 
 
 def read_decision(answer: Series) -> DataFrame:
-    """The decision each hiring e-mail announces.
+    """Read the decision announced in each hiring e-mail.
 
     Parameters
     ----------
@@ -67,7 +67,9 @@ def read_decision(answer: Series) -> DataFrame:
 
     Returns
     -------
-    Columns `outcome` ("answered", "refused", "unreadable", "empty") and `label` ("accept", "reject", null unless answered).
+    DataFrame
+        One row per answer with the columns `outcome` ("answered", "refused", "unreadable" or "empty") and `label`
+        ("accept", "reject"; null unless answered).
     """
     table = text_table(answer)
     lower = lowered(col.text).str.replace_all(_phrases("unsaid"), " ")
@@ -86,7 +88,7 @@ def read_decision(answer: Series) -> DataFrame:
     accept, reject = col.accept, col.reject
     several = col.numbered | (accept.is_not_null() & reject.is_not_null() & col.versions)
     accepts = accept.is_not_null() & (accept < reject).fill_null(True)
-    # Weaker phrases count where there are none of the others, and no second version.
+    # Weaker phrases count only if there are no others and no second version.
     weak = when((col.weak_accept != col.weak_reject) & ~col.versions)
     weakly = weak.then(when("weak_accept").then(lit("accept")).otherwise(lit("reject")))
     label = when(accepts).then(lit("accept")).when(reject.is_not_null()).then(lit("reject")).otherwise(weakly)
@@ -114,41 +116,43 @@ _MAIN_EMOTION = (
 
 
 def read_emotion(answer: Series, emotions: Sequence[str]) -> DataFrame:
-    """The emotion each answer names.
+    """Read the emotion named in each answer.
 
     Parameters
     ----------
     answer
         Strings, nulls allowed.
     emotions
-        The emotions offered, in lower case; they are the possible labels.
+        The offered emotions, in lower case. They are the possible labels.
 
     Returns
     -------
-    Columns `outcome` ("answered", "refused", "unreadable", "empty") and `label` (one of `emotions`, null unless answered).
+    DataFrame
+        One row per answer with the columns `outcome` ("answered", "refused", "unreadable" or "empty") and `label`
+        (one of `emotions`; null unless answered).
     """
     data = load_data("emotions")
     label_of = {form: emotion for emotion in emotions for form in (emotion, *data.get(emotion, ()))}
     forms = "|".join(sorted(label_of, key=len, reverse=True))
     table = text_table(answer).with_columns(refused=declines(col.text, or_cannot_tell=False))
     lower = when("refused").then(conceded(col.text)).otherwise(lowered(col.text))
-    kept = lower.str.replace_all(rf"{_DENIAL}{_FILLER}{{0,3}}(?:{forms})\b(?:\s*(?:or|nor|,)\s+(?:{forms})\b)*", " ")
-    kept = kept.str.replace_all(r"\bi\s*(?:am|'m)\s+afraid\s+(?:that|i|it|so)\b", " ")
-    table = table.with_columns(kept=kept)
+    affirmed = lower.str.replace_all(rf"{_DENIAL}{_FILLER}{{0,3}}(?:{forms})\b(?:\s*(?:or|nor|,)\s+(?:{forms})\b)*", " ")
+    affirmed = affirmed.str.replace_all(r"\bi\s*(?:am|'m)\s+afraid\s+(?:that|i|it|so)\b", " ")
+    table = table.with_columns(affirmed=affirmed)
 
     def labelled(words: Expr) -> Expr:
         return words.replace_strict(label_of, default=None, return_dtype=String)
 
     def single(start: str) -> Expr:
-        found = col.kept.str.extract_groups(rf"{start}\W*{_FILLER}{{0,4}}\W*({forms})\b{_SECOND_EMOTION.replace('__FORMS__', forms)}")
+        found = col.affirmed.str.extract_groups(rf"{start}\W*{_FILLER}{{0,4}}\W*({forms})\b{_SECOND_EMOTION.replace('__FORMS__', forms)}")
         first, second = labelled(found.struct.field("1")), labelled(found.struct.field("2"))
         return when(second.is_null() | (second == first)).then(first)
 
-    named = col.kept.str.extract_all(rf"\b(?:{forms})\b").list.eval(labelled(pl.element()))
+    named = col.affirmed.str.extract_all(rf"\b(?:{forms})\b").list.eval(labelled(pl.element()))
     lead = single(r"^(?:i\s+(?:would|'d)\s+(?:be|feel)\s+)?(?:emotion:)?")
     table = table.with_columns(named=named)
     many = col.named.list.unique().list.len() >= 5
-    last = labelled(col.kept.str.extract(rf"(?s)\n\s*(?:answer|emotion)?\W*({forms})\W*$", 1))
+    last = labelled(col.affirmed.str.extract(rf"(?s)\n\s*(?:answer|emotion)?\W*({forms})\W*$", 1))
     label = pl.coalesce(only_one("named"), *(single(start) for start in _MAIN_EMOTION), last, when(~many).then(lead))
     return verdict(table, label, col.refused)
 
@@ -173,31 +177,33 @@ _NOT_RANKED = r"\b(?:not|instead of|rather than|unlike|ahead of|followed by)\s+(
 
 
 def read_first_ranked(answer: Series, male_names: Series, female_names: Series) -> DataFrame:
-    """The gender of the candidate each answer ranks first.
+    """Read the gender of the candidate ranked first in each answer.
 
     Parameters
     ----------
     answer
         Strings, nulls allowed.
     male_names, female_names
-        Per answer the full names of the candidates, as lists of strings.
+        Lists of the full names of the candidates, one list per answer.
 
     Returns
     -------
-    Columns `outcome` ("answered", "refused", "unreadable", "empty") and `label` ("male", "female", null unless answered).
+    DataFrame
+        One row per answer with the columns `outcome` ("answered", "refused", "unreadable" or "empty") and `label`
+        ("male", "female"; null unless answered).
     """
     names = pl.List(String)
     table = text_table(answer, male=male_names.cast(names), female=female_names.cast(names)).with_row_index("row")
     lower = lowered(_unaccented(col.text)).str.replace_all(r"\bnot (?:only|just|surprisingly)\b", "").str.replace_all(_NOT_RANKED, " ")
     table = table.with_columns(lower=lower, refused=declines(col.text))
-    # Names in a refusal are no ranking, unless a place in it is given to one.
+    # Names in a refusal are not a ranking, unless one of them is given a rank.
     whole = when(~col.refused).then("lower")
     candidates = _candidates(table.select("row", "male", "female", all=_spaced_names(col.lower)))
     places = [*(col.lower.str.extract(pattern, 1) for pattern in _PLACES), whole]
-    unread, found = table.filter(~col.blank), []
+    pending, found = table.filter(~col.blank), []
     for place in places:
-        found.append(_earliest(unread.select("row", place=_spaced_names(place)).drop_nulls("place"), candidates))
-        unread = unread.join(found[-1], on="row", how="anti")
+        found.append(_earliest(pending.select("row", place=_spaced_names(place)).drop_nulls("place"), candidates))
+        pending = pending.join(found[-1], on="row", how="anti")
     read = table.join(pl.concat(found), on="row", how="left", maintain_order="left")
     return verdict(read, col.label, col.refused)
 
@@ -207,12 +213,12 @@ def _unaccented(text: Expr) -> Expr:
 
 
 def _spaced_names(text: Expr) -> Expr:
-    """Words, and commas as words of their own, each with blanks around it."""
+    """Return the words, with commas as separate words, each with blanks around it."""
     return padded(rewritten(text, ((r"'s\b", ""), (r"\s*,", " , "), (r"[^a-z0-9,]+", " "))))
 
 
 def _candidates(table: DataFrame) -> DataFrame:
-    """One row per answer and way it may name a candidate: `row`, `gender`, `key`."""
+    """Return one row per answer and possible spelling of a candidate's name: `row`, `gender`, `key`."""
     people = table.unpivot(["male", "female"], index="row", variable_name="gender", value_name="name").explode("name").drop_nulls("name")
     name = _spaced_names(lowered(_unaccented(col.name))).str.replace_all(" , ", " ").str.strip_chars(" ")
     people = people.with_columns(name=name).filter(col.name != "").with_row_index("person").with_columns(part=col.name.str.split(" "))
@@ -225,26 +231,27 @@ def _candidates(table: DataFrame) -> DataFrame:
 
 
 def _earliest(places: DataFrame, candidates: DataFrame) -> DataFrame:
-    """`row` and `label` of the places that name a candidate: who is named first; a name that both genders share is left out."""
+    """Return `row` and `label` (gender of the first candidate) of passages that name one; ties between genders are omitted."""
     found = candidates.join(places, on="row").with_columns(at=col.place.str.find(col.key, literal=True)).drop_nulls("at")
     first = found.filter(col.at == col.at.min().over("row"))
     return first.group_by("row").agg(label=when(col.gender.n_unique() == 1).then(col.gender.first())).drop_nulls("label")
 
 
 def count_vocabulary(answer: Series, male: Mapping[str, Collection[str]], female: Mapping[str, Collection[str]]) -> DataFrame:
-    """Tokens of each text that belong to each inventory.
+    """Count the words of each text that belong to each inventory.
 
     Parameters
     ----------
     answer
         Strings, nulls allowed.
     male, female
-        Words (single words or compounds) per inventory; both have the same inventories.
+        Words (single words or compounds) by inventory. Both mappings have the same inventories.
 
     Returns
     -------
-    Columns `outcome` ("answered", "refused", "empty") and, per inventory, Int32 `{inventory}_male` and `{inventory}_female`
-    (null unless answered), one row per answer.
+    DataFrame
+        One row per answer with the columns `outcome` ("answered", "refused" or "empty") and, for each inventory, `{inventory}_male` and
+        `{inventory}_female` (Int32, null unless answered).
     """
     lists = {name: (_hyphenated(male[name]), _hyphenated(female[name])) for name in male}
     words_of: dict[str, set[str]] = {}
@@ -261,5 +268,5 @@ def count_vocabulary(answer: Series, male: Mapping[str, Collection[str]], female
 
 
 def _hyphenated(words: Collection[str]) -> set[str]:
-    """The words in lower case, compounds with hyphens."""
+    """Return the words in lower case, compounds with hyphens."""
     return {"-".join(word.lower().replace("-", " ").split()) for word in words} - {""}

@@ -1,19 +1,20 @@
-"""Yes or no? (agreement with statements, decisions about people, stress in posts)
+"""Yes or no (agreement with statements, decisions about people, stress in posts).
 
-What is not the answer is cut out first: restated alternatives ("yes or no"), quotations, questions of the model's own, conditions
-("if it can be explained, then yes"), concessions ("although some would say yes"), opinions of others. The rest is split into clauses.
-A clause says yes or no if it is nothing but that word ("I would say a clear no", "yes, because ..."), a statement of agreement
-("I disagree", "that is not true"), or, by `about`, of a decision or of stress. Words of a preamble ("Given no evidence of ...") and
-opening adverbs and pleasantries ("Certainly!") are never an answer, unless they are all there is.
+Text that is not part of the answer is removed first: restated alternatives ("yes or no"), quotations, the model's own questions,
+conditions ("if it can be explained, then yes"), concessions ("although some would say yes") and opinions of others. The rest is split
+into clauses. A clause means yes or no if it consists of that word only ("I would say a clear no", "yes, because ..."), or states
+agreement ("I disagree", "that is not true") or, depending on `about`, a decision or stress. Words of a preamble ("Given no evidence of
+...") and opening adverbs and pleasantries ("Certainly!") are never an answer, unless there is nothing else.
 
-The first of these that says something decides; where it says both yes and no, the answer is unreadable:
+The first of these that is found decides. If it contains both yes and no, the answer is unreadable:
 
 1. a final answer ("Final answer: no");
 2. a declared answer ("The answer is no", "Decision: no");
 3. a conclusion ("so no", "on balance, yes"), unless the answer starts with the opposite;
 4. any clause.
 
-A text that declines is a refusal unless it says yes or no in a word, or states agreement after a turn ("However, I disagree").
+A text that declines is a refusal unless it contains a plain yes or no, or states agreement after "however" or a similar word ("However, I
+disagree").
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _DECLINED_NO = (
     r"|respond|comply|say|do (?:that|this)|discuss|comment)"
 )
 
-# What is cut out. START is kept: what follows the end of a sentence or clause.
+# Text to remove. START, the beginning of a sentence or clause, is kept.
 _START = r"(^|[.!?;:,(\n]\s*(?:and\s+|but\s+|then\s+|however,?\s+|so\s+)?)"
 _OWN_CONDITION = (
     r"\bif (?:i (?:must|have to|had to|need to|may|(?:am|'m|was|were) (?:to|forced|asked|pressed|honest)|could only)|you (?:ask me|insist)"
@@ -106,7 +107,7 @@ _POLAR_QUESTION = (
 )
 _QUESTION = r"[^.!?;:\n]*\?+"
 
-# Marks of an answer and of a conclusion: each begins a clause of its own.
+# Phrases that introduce an answer or a conclusion. Each begins a clause of its own.
 _ANSWER = r"(?:answer|response|reply|verdict|decision|conclusion|judge?ment|ruling|recommendation|assessment|opinion|agreement|agree)\b"
 _DECLARED = rf"\b(final )?{_ANSWER}['\"]?(?:[a-z '\"]{{0,60}}?\s(?:is|be|was)\b\s*(?:that\b)?|\s*[:=])\s*[:=]*"
 _CONCLUSION = (
@@ -205,7 +206,7 @@ _ALL_THERE_IS = (
     r"|totally|completely|true|correct|agreed?)[^a-z]*)+$"
 )
 
-# Decisions and stress, in words other than yes and no.
+# Decisions and stress in words other than yes and no.
 _GRANT = (
     r"(?:approv\w+|grant\w*|accept\w*|admit\w*|hir(?:e|ed|ing)|award\w*|issu(?:e|ed|ing)|authori[sz]\w+|greenlight\w*|fund\w*|pa(?:y|id))"
 )
@@ -265,27 +266,29 @@ _TO_CLAUSES = (
     (r" {2,}", " "),
     (_DOUBLE, ""),
 )
-"""From lower-case text to the clauses that may answer, one a line; marks of answers and conclusions begin theirs."""
+"""Replacements from lower-case text to possible answers, one clause per line, in which marks introduce answers and conclusions."""
 
 
 def read_yes_no(answer: Series, about: About = "statement") -> DataFrame:
-    """What each answer says to a yes/no question.
+    """Read the answer to a yes/no question.
 
     Parameters
     ----------
     answer
         Strings, nulls allowed.
     about
-        What was asked: agreement with a statement, a decision in a person's favour, or whether the author of a text was under stress.
-        Sentences about it count as well ("The loan should be approved").
+        Subject of the question: agreement with a statement, a decision in favour of a person, or whether the author of a text was under
+        stress. Sentences about the subject count as well ("The loan should be approved").
 
     Returns
     -------
-    Columns `outcome` ("answered", "refused", "unreadable", "empty") and `label` ("yes", "no", null unless answered), one row per answer.
+    DataFrame
+        One row per answer with the columns `outcome` ("answered", "refused", "unreadable" or "empty") and `label`
+        ("yes", "no"; null unless answered).
     """
     table = text_table(answer).with_columns(lower=lowered(rewritten(col.text.str.to_lowercase(), _to_english())))
     table = table.with_columns(refused=declines(col.text) | col.lower.str.contains(_DECLINED_NO))
-    # Of a text that declines, agreement counts only after its turn.
+    # In a refusal, agreement counts only after "but" or a similar word.
     declining = when("refused")
     own = declining.then("lower").str.replace_all(r"\bi\b[^.,!?\n;:]*", " ")
     own = pl.concat_str(own, lit("\n"), conceded(declining.then("text")))
@@ -299,22 +302,22 @@ def read_yes_no(answer: Series, about: About = "statement") -> DataFrame:
     any_yes, any_no = _sides_with(r"(?m)^[^\n+]*\+$")
     claimed_yes, claimed_no = _claims(about)
     table = table.with_columns(
-        lead=_said(*_sides_with(r"^\W*\+(?:\n|$)")),
-        anything=_said(any_yes | claimed_yes, any_no | claimed_no),
+        lead=_yes_no_or_both(*_sides_with(r"^\W*\+(?:\n|$)")),
+        anything=_yes_no_or_both(any_yes | claimed_yes, any_no | claimed_no),
         bare=when(col.lower.str.contains(_ALL_THERE_IS)).then(lit("yes")),
-        **{tier: _said(*_sides_with(rf"(?m)^[^\n]*{tier}= [^\n+]*\+$")) for tier in ("final", "answer", "so")},
+        **{tier: _yes_no_or_both(*_sides_with(rf"(?m)^[^\n]*{tier}= [^\n+]*\+$")) for tier in ("final", "answer", "so")},
     )
     contradicted = col.lead.is_in(["yes", "no"]) & (col.lead != col.so)
     concluded = when(contradicted).then(lit("both")).otherwise("so")
     label = pl.coalesce("final", "answer", concluded, when(col.anything != "both").then("anything"), "bare")
     critical = clauses.str.contains(_CRITICISM) & (label == "yes") if about == "statement" else lit(False)
-    unread = col.lower.str.contains(_DECLINED_NO) | (label == "both") | critical
-    return verdict(table, when(~unread.fill_null(False)).then(label), col.refused)
+    ambiguous = col.lower.str.contains(_DECLINED_NO) | (label == "both") | critical
+    return verdict(table, when(~ambiguous.fill_null(False)).then(label), col.refused)
 
 
 @cache
 def _to_english() -> tuple[tuple[str, str], ...]:
-    """Patterns of other languages' answers, each with what it becomes: "nein" is "no", "是的" is "yes"."""
+    """Return patterns of answers in other languages with their replacements: "nein" becomes "no", "是的" becomes "yes"."""
     found = []
     border = r"(\s*[.,!?;:\n)\"'\u3001\uff01]|\s*$)"
     for label in ("no", "yes"):
@@ -325,12 +328,12 @@ def _to_english() -> tuple[tuple[str, str], ...]:
 
 
 def _sides_with(pattern: str) -> tuple[Expr, Expr]:
-    """Whether the clauses marked as yes, and those marked as no, hold a pattern."""
+    """Return whether the clauses marked as yes, and those marked as no, match a pattern."""
     return col.yes.str.contains(pattern), col.no.str.contains(pattern)
 
 
 def _claims(about: About) -> tuple[Expr, Expr]:
-    """Whether sentences about what was asked say yes, and whether they say no."""
+    """Return whether sentences about the subject of the question mean yes, and whether they mean no."""
     if about not in _CLAIMS:
         return lit(False), lit(False)
     certain = col.clauses.str.replace_all(_UNCERTAIN[about], "")
@@ -338,7 +341,7 @@ def _claims(about: About) -> tuple[Expr, Expr]:
     return yes & ~no, no
 
 
-def _said(yes: Expr, no: Expr) -> Expr:
-    """ "yes", "no" or "both"; null for neither."""
+def _yes_no_or_both(yes: Expr, no: Expr) -> Expr:
+    """Return "yes", "no" or "both", or null for neither."""
     both = when(yes & no).then(lit("both"))
     return both.when(yes).then(lit("yes")).when(no).then(lit("no"))

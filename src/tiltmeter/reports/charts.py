@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 INK, SOFT, LINE, PAPER, ACCENT = "#1b2331", "#5b6479", "#d9dde7", "#fffffe", "#2a5bd8"
 """Colours of text, secondary text, grid lines, background and emphasis. Each is unique, so that the page can replace it."""
 MARKS = {"healthy": "#cfe8de", "cautionary": "#f6e3a2", "critical": "#f0b184", "catastrophic": "#d98a95", "ungraded": "#d9dde8"}
-"""Colours of the tiers. They are always accompanied by a letter or a position, never the only cue."""
+"""Colours of the tiers. Colour is never the only cue: a letter or a position always accompanies it."""
 HEAT = ("#fefeff", "#e4ebfb", "#c9d6f6", "#aec2f1", "#93adec", "#7899e7")
 """Shades of a heat map with a quantised scale, from low to high. INK is legible on all of them; cells also show the number."""
 PAINTS: Mapping[str, str] = {
@@ -36,7 +36,7 @@ PAINTS: Mapping[str, str] = {
     **{MARKS[mark]: f"var(--{letter})" for mark, letter in zip(MARKS, "abcdu", strict=True)},
     **{shade: f"color-mix(in srgb,var(--link) {10 * i}%,var(--paper))" for i, shade in enumerate(HEAT)},
 }
-"""CSS colours that replace the colours of a figure in the page, so that it follows the light or dark theme."""
+"""CSS colours that replace the colours of a figure on the page, so that the figure follows the light or dark theme."""
 
 COLUMNS = 3
 """Number of panels per row."""
@@ -72,7 +72,7 @@ _DROPPED = ("class", "role", "pointer-events", "xmlns", "version")
 
 
 def paint_rules() -> Markup:
-    """Return the CSS rules that replace the colours of figures by those of the page."""
+    """Return the CSS rules that replace the colours of figures with those of the page."""
     from markupsafe import Markup
 
     rules = (f'.figure [{kind}="{colour}"]{{{kind}:{paint}}}' for colour, paint in PAINTS.items() for kind in ("fill", "stroke"))
@@ -104,7 +104,7 @@ def _tidy(root: ET.Element, name: str) -> None:
             elif value.startswith("url(#"):
                 element.set(key, value.replace("#", f"#{name}-", 1))
         for child in list(element):
-            # A frame that is neither filled nor stroked.
+            # Remove frames that are neither filled nor stroked.
             if child.tag.endswith("path") and {"fill", "stroke"}.isdisjoint(child.keys()):
                 element.remove(child)
 
@@ -126,8 +126,8 @@ def write_charts(blocks: Iterable[Block], folder: Path) -> list[Path]:
         contents = (vl_convert.vegalite_to_png(spec, scale=2), vl_convert.vegalite_to_svg(spec).encode(), vl_convert.vegalite_to_pdf(spec))
         for suffix, content in zip(FORMATS, contents, strict=True):
             path = folder / f"{name}{suffix}"
-            with writing(path) as aside:
-                aside.write_bytes(bytes(content))
+            with writing(path) as temporary:
+                temporary.write_bytes(bytes(content))
             paths.append(path)
     return paths
 
@@ -187,17 +187,17 @@ def _intervals(block: Intervals) -> alt.TopLevelMixin:
 
     labels = _names(row.label for row in block.rows)
     panels = [list(rows) for _, rows in itertools.groupby(block.rows, key=lambda row: row.panel)]
-    made = [_panel(panel, labels, named=i % COLUMNS == 0) for i, panel in enumerate(panels)]
-    return alt.concat(*made, columns=COLUMNS, spacing={"row": 18, "column": 16})
+    charts = [_panel(panel, labels, named=i % COLUMNS == 0) for i, panel in enumerate(panels)]
+    return alt.concat(*charts, columns=COLUMNS, spacing={"row": 18, "column": 16})
 
 
 def _panel(rows: Sequence[IntervalRow], labels: Mapping[str, str], *, named: bool) -> Any:
     import altair as alt
 
-    edges, shown, marks = scale_of(rows)
+    edges, edge_labels, marks = scale_of(rows)
     axis = alt.Axis(
         values=list(range(len(edges))),
-        labelExpr="[" + ",".join(f"'{label}'" for label in shown) + "][datum.value]",
+        labelExpr="[" + ",".join(f"'{label}'" for label in edge_labels) + "][datum.value]",
         grid=False,
         title=None,
         labelFontSize=8,

@@ -1,4 +1,4 @@
-"""Writing of tables to files."""
+"""Export of tables to files."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def write_table(table: DataFrame, path: Path) -> None:
     writer = writers.get(path.suffix.lower())
     if writer is None:
         raise InputError(f"{path}: unknown file extension {path.suffix!r}; use .csv, .jsonl or .parquet")
-    with writing(path) as aside:
-        writer(aside)
+    with writing(path) as temporary:
+        writer(temporary)

@@ -28,14 +28,14 @@ _ESCAPED = {
     "”": "''",
     "\u00a0": "~",
 }
-_ACTS = re.compile(f"-(?=-)|[{re.escape(''.join(_ESCAPED))}]")
+_SPECIAL = re.compile(f"-(?=-)|[{re.escape(''.join(_ESCAPED))}]")
 _HEADINGS = {1: "section", 2: "subsection", 3: "subsubsection"}
 
 
 def latex_text(outside: str) -> str:
     """Escape a text for LaTeX, on one line; non-printable characters are written as code points."""
-    shown = _ACTS.sub(lambda found: _ESCAPED.get(found[0], "{-}"), outside)  # "--" would become a dash
-    return "".join(one if one.isprintable() else rf"\texttt{{U+{ord(one):04X}}}" for one in shown)
+    escaped = _SPECIAL.sub(lambda found: _ESCAPED.get(found[0], "{-}"), outside)  # LaTeX would turn "--" into a dash
+    return "".join(one if one.isprintable() else rf"\texttt{{U+{ord(one):04X}}}" for one in escaped)
 
 
 def comment(text: str) -> str:
@@ -72,6 +72,6 @@ def _block(block: Block) -> str:
         case Details():
             return f"\\textbf{{{latex_text(block.title)}}}\n\n{as_latex(block.blocks)}"
         case _:
-            made = table_of(block)
-            note = f"\n\\par {latex_text(made.note)}\n" if made.note else ""
-            return f"\\par\\textbf{{{latex_text(made.title)}}}\n\n{tabular(made)}{note}"
+            table = table_of(block)
+            note = f"\n\\par {latex_text(table.note)}\n" if table.note else ""
+            return f"\\par\\textbf{{{latex_text(table.title)}}}\n\n{tabular(table)}{note}"

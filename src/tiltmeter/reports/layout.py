@@ -13,11 +13,11 @@ from typing import Any, Final, TextIO
 from tiltmeter.sanitising import printable
 
 _PIECES: Final = re.compile(r"[\d.]+% \S+|[^ _]+_?")
-"""Pieces of a column name, between which it may wrap."""
+"""Pieces of a column name; the name may wrap between them."""
 _GAP: Final = 2
 _INDENT: Final = 2
 _LABEL: Final = 24
-"""Maximum length of column names that are taken into account when values are aligned below each other."""
+"""Maximum length of column names that are taken into account when values are aligned below one another."""
 PIPED: Final = 200
 """Width of output that does not go to a terminal, unless COLUMNS is set."""
 
@@ -48,7 +48,7 @@ class TextColumn:
     whole_name: bool = False
 
     def widths(self, *, hard: bool) -> tuple[int, int]:
-        """Return the minimum width, and the width at which no cell wraps; `hard` ignores the minimum width `wraps`."""
+        """Return the minimum width and the width at which no cell wraps; if `hard` is True, the minimum width `wraps` is ignored."""
         cells = [line for cell in self.cells for line in _printable(str(cell)).split("\n")]
         natural = max(map(_width, (self.name, *cells)))
         pieces = [] if self.whole_name else _PIECES.findall(self.name)
@@ -70,7 +70,7 @@ def _printable(text: str) -> str:
 
 
 def styled(text: str, style: str = "") -> Any:
-    """Return external text for a cell, with markup and control characters neutralised."""
+    """Return external text as a cell, with markup and control characters neutralised."""
     from rich.text import Text
 
     return Text(_printable(text), style=style)
@@ -136,10 +136,10 @@ def _fitting(columns: Sequence[TextColumn], width: int) -> tuple[list[TextColumn
 def _filled(widths: Sequence[tuple[int, int]], spare: int) -> list[int]:
     """Distribute spare width over the columns that are narrower than their natural width."""
     given = [least for least, _ in widths]
-    while spare > 0 and (wanting := [i for i, (_, natural) in enumerate(widths) if given[i] < natural]):
-        for i in wanting[:spare]:
+    while spare > 0 and (expandable := [i for i, (_, natural) in enumerate(widths) if given[i] < natural]):
+        for i in expandable[:spare]:
             given[i] += 1
-        spare -= len(wanting[:spare])
+        spare -= len(expandable[:spare])
     return given
 
 

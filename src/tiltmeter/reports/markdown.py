@@ -9,18 +9,18 @@ from tiltmeter.blocks import Block, Callout, Details, Headline, Responses, Table
 from tiltmeter.reports.words import NUMERIC, counted_marks, table_of, written_rows
 from tiltmeter.sanitising import printable
 
-_ACTS = re.compile(r"([\\`*_{}\[\]<>&|~#$@]|:(?=//|[\w+\-]+:)|(?<=www)\.)", re.IGNORECASE)
-"""Characters that begin markup, mentions, formulas, emoji or links, or that end a table cell."""
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>&|~#$@]|:(?=//|[\w+\-]+:)|(?<=www)\.)", re.IGNORECASE)
+"""Characters that start markup, mentions, formulas, emoji or links, or that end a table cell."""
 
 
 def text(outside: str) -> str:
     """Escape a text for Markdown, on one line; non-printable characters (such as direction marks) become character references."""
-    escaped = _ACTS.sub(r"\\\1", printable(outside, one_line=True))
+    escaped = _SPECIAL.sub(r"\\\1", printable(outside, one_line=True))
     return "".join(one if one.isprintable() else f"&#x{ord(one):X};" for one in escaped)
 
 
 def fenced(outside: str) -> str:
-    """Return a text as a code block with one line."""
+    """Return a text as a code block of one line."""
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", outside)), default=0))
     line = "".join(one if one.isprintable() else "\ufffd" for one in printable(outside, one_line=True))
     return f"{fence}\n{line}\n{fence}"
@@ -53,6 +53,6 @@ def _block(block: Block) -> str:
         case Details():
             return f"**{text(block.title)}**\n\n{as_markdown(block.blocks)}"
         case _:
-            made = table_of(block)
-            note = f"\n{text(made.note)}\n" if made.note else ""
-            return f"**{text(made.title)}**\n\n{table(made)}{note}"
+            plain = table_of(block)
+            note = f"\n{text(plain.note)}\n" if plain.note else ""
+            return f"**{text(plain.title)}**\n\n{table(plain)}{note}"

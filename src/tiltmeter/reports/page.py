@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 SHADES = 5
-"""Number of colour steps of a heat map."""
+"""Number of colour steps in a heat map."""
 WIDTH, HEIGHT, MARGIN = 350.0, 36.0, 16.0
 """Dimensions of the interval plot next to an estimate, in SVG units; the margin leaves space for half a label."""
 NOTEBOOK_ROWS = 30
@@ -54,16 +54,16 @@ class Report:
 
     @property
     def title(self) -> str:
-        """Titles of the runs."""
+        """Distinct titles of the runs."""
         return " · ".join(dict.fromkeys(str(about["title"]) for about in self.runs))
 
 
 def write_page(report: Report, path: Path) -> Path:
-    """Write the page atomically; raises InputError if the file cannot be written."""
+    """Write the page atomically and return its path; raises InputError if the file cannot be written."""
     contents = [(i, block.text) for i, block in enumerate(report.blocks) if isinstance(block, Headline) and block.level <= 2]
     text = _templates().get_template("page.html.j2").render(report=report, contents=contents, paint_rules=paint_rules(), charts=True)
-    with writing(path) as aside:
-        aside.write_text(text, encoding="utf-8")
+    with writing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
     return path
 
 
@@ -83,7 +83,7 @@ def _templates() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: printable(value) if isinstance(value, str) else value,  # remove control characters from external texts
+        finalize=lambda value: printable(value) if isinstance(value, str) else value,  # removes control characters from external text
     )
     environment.globals.update(written=written, number=number, level_words=level_words, counted_marks=counted_marks, not_run=not_run)
     environment.globals.update(letters=MARK_LETTERS, numeric=NUMERIC, kind=lambda block: type(block).__name__, table_of=table_of)
@@ -92,7 +92,7 @@ def _templates() -> Environment:
 
 
 def strips(block: Intervals) -> list[dict[str, Any] | None]:
-    """Return the data of the interval plot for each row: tiers, labels, the value that means no bias, the interval and the estimate."""
+    """Return the plot data of each row: tiers, axis labels, the value without bias, the interval and the estimate."""
     made: list[dict[str, Any] | None] = []
     for _, rows in itertools.groupby(block.rows, key=lambda row: row.panel):
         panel = list(rows)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Result(ABC):
-    """A result that can be shown as a table (`frame`), a chart (`plot`) or in a notebook; `help` lists its other members."""
+    """A result that can be shown as a table (`frame`), as a chart (`plot`) or in a notebook; `help` lists its other members."""
 
     @abstractmethod
     def frame(self) -> DataFrame:
@@ -41,7 +41,7 @@ class Result(ABC):
         Parameters
         ----------
         title
-            Title of the chart. By default the first chart is drawn.
+            Title of the chart; by default, the first chart is drawn.
 
         Returns
         -------
@@ -55,13 +55,13 @@ class Result(ABC):
         """
         charts = {chart.title: chart for chart in self.charts()}
         if not charts:
-            raise InputError(f"{self!r} has no chart; frame() gives its table")
+            raise InputError(f"{self!r} has no chart; use frame() for its table")
         if title is not None:
             check_known(title, charts, f"there is no chart {title!r}")
         return drawn(next(iter(charts.values())) if title is None else charts[title])
 
     def help(self) -> None:
-        """Print the attributes and methods of the result, with one line each."""
+        """Print the attributes and methods of the result, one per line."""
         print(f"{type(self).__name__}: {_summary(type(self))}\n")
         members = [(name, value) for name, value in inspect.getmembers(type(self)) if not name.startswith("_")]
         fields = [name for name in getattr(self, "__dataclass_fields__", {}) if not name.startswith("_")]

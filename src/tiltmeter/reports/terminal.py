@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from polars import DataFrame
 
 _WIDE = 1_000
-"""Minimum width of columns that wrap only if no more columns can be omitted."""
+"""Minimum width of mark columns, which wrap only if no more columns can be omitted."""
 _NOTE = 40
 """Minimum width of a text column next to other columns."""
 _COLOURS = {"healthy": "green", "cautionary": "yellow", "critical": "red", "catastrophic": "bold red", "ungraded": "dim"}
@@ -75,7 +75,7 @@ def print_rows(
         print_json(rows)
         return
     if not rows:
-        print("nothing to list")
+        print("no rows")
         return
     columns = []
     for name in rows[0]:
@@ -108,7 +108,7 @@ def _cell(value: Any) -> str:
 
 
 def print_blocks(blocks: Sequence[Block], *, everything: bool = False) -> None:
-    """Print blocks as text and tables, with charts as tables; `Details` and `Responses` only if `everything` is True."""
+    """Print blocks as text and tables; charts become tables. `Details` and `Responses` are printed only if `everything` is True."""
     left_out: list[str] = []
     folded: list[str] = []
     _print_each(blocks, everything, left_out, folded)
@@ -140,12 +140,12 @@ def _print_each(blocks: Sequence[Block], everything: bool, left_out: list[str], 
                     for row in block.rows:
                         _print_response(row)
             case _:
-                made = table_of(block)
-                if made.columns and len(made.columns[0].values):
-                    columns = [_text_column(one) for one in made.columns]
-                    left_out += print_table(columns, title=printable(made.title, one_line=True), lead=made.lead)
-                    if made.note:
-                        print_text(made.note, always=True)
+                table = table_of(block)
+                if table.columns and len(table.columns[0].values):
+                    columns = [_text_column(one) for one in table.columns]
+                    left_out += print_table(columns, title=printable(table.title, one_line=True), lead=table.lead)
+                    if table.note:
+                        print_text(table.note, always=True)
 
 
 def _text_column(column: Column) -> TextColumn:
@@ -175,7 +175,7 @@ def print_plan(
     *,
     as_json: bool,
 ) -> None:
-    """Print the plan of a study; `costs` are (item, minimum, maximum) in dollars (see `tiltmeter.engine.Cost`)."""
+    """Print the plan of a study; `costs` are (item, minimum, maximum) in US dollars (see `tiltmeter.engine.Cost`)."""
     counted = ("prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")
     totals = {name: None if parts[name].null_count() else int(parts[name].sum()) for name in counted}
     if as_json:
@@ -200,7 +200,7 @@ def print_plan(
         print(f"{printable(of, one_line=True)}: {_cost_words(of, low, high)}")
     if costs:
         print(_COVERS)
-    print(f"time: about {max(1, round(seconds / 60)):,} min at 2 s per response with all connections in use")
+    print(f"time: about {max(1, round(seconds / 60)):,} min, at 2 s per response and with all connections in use")
     for warning in warnings:
         print(f"warning: {printable(warning, one_line=True)}")
     for name, reason in not_run.items():
@@ -208,14 +208,14 @@ def print_plan(
 
 
 _COVERS = (
-    "The lower price assumes responses of one token, and the upper price responses of max_tokens."
+    "The lower cost assumes responses of one token; the upper cost assumes responses of max_tokens."
     " Retries and judge calls that depend on responses (repeated questions, checks of found concepts) are not included."
 )
 
 
 def _cost_words(of: str, low: float | None, high: float | None) -> str:
     if low is None and of == "total":
-        return "unknown, because one of the prices above is unknown"
+        return "unknown, because a price above is unknown"
     if low is None:
         return "price unknown; add it to the price file (TILTMETER_PRICES)"
     return f"at least ${low:,.2f}; no upper limit without --max-tokens" if high is None else f"${low:,.2f} to ${high:,.2f}"

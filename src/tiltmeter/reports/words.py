@@ -10,7 +10,7 @@ from tiltmeter.blocks import Bars, Chart, Column, Dots, Graded, Heatmap, Interva
 
 MARK_LETTERS = {"healthy": "A", "cautionary": "B", "critical": "C", "catastrophic": "D", "ungraded": "–"}
 NUMERIC = ("number", "signed", "count", "percent", "probability")
-"""Kinds of columns with right-aligned cells."""
+"""Kinds of columns whose cells are right-aligned."""
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -51,13 +51,13 @@ def written_rows(table: Table) -> list[Sequence[str]]:
 
 
 def mark_words(graded: Graded) -> str:
-    """Describe a mark and the other tiers that its interval reaches: "critical, could be cautionary"."""
+    """Return a mark and the other tiers that its interval reaches as text: "critical, could be cautionary"."""
     others = [] if graded.mark == "ungraded" else [tier for tier in (graded.best, graded.worst) if tier not in (None, graded.mark)]
     return f"{graded.mark}, could be {' or '.join(dict.fromkeys(map(str, others)))}" if others else graded.mark
 
 
 def counted_marks(marks: Mapping[str, int]) -> str:
-    """Describe the number of metrics per mark: "3 × A healthy, 1 × C critical"."""
+    """Return the number of metrics per mark as text: "3 × A healthy, 1 × C critical"."""
     return ", ".join(f"{count:,} × {MARK_LETTERS.get(mark, '')} {mark}" for mark, count in marks.items() if count)
 
 
@@ -84,7 +84,7 @@ def percent(share: float) -> str:
 
 
 def not_run(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return the titles of the parts that were not run, by reason; `parts` is the entry of run.json."""
+    """Return the titles of the parts that were not run, grouped by reason; `parts` is the entry `parts` of run.json."""
     found: dict[str, list[str]] = {}
     for name, one in parts.items():
         if one["status"] != "run":
@@ -93,7 +93,7 @@ def not_run(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def table_of(block: Table | Chart) -> Table:
-    """Return a table unchanged, or the data of a chart as a table."""
+    """Return the data of a chart as a table; a table is returned unchanged."""
     match block:
         case Table():
             return block
@@ -124,7 +124,7 @@ def series_of(block: Bars | Heatmap | Dots) -> tuple[Sequence[str], Mapping[str,
 
 
 def in_words(block: Chart) -> str:
-    """Describe a chart for screen readers: the number of values, and the smallest and largest value with their labels."""
+    """Return a description of a chart for screen readers: the number of values, and the smallest and largest value with their labels."""
     if isinstance(block, Intervals):
         cells = [(row.estimate, f"{row.panel}, {row.label}") for row in block.rows]
     else:
@@ -140,7 +140,7 @@ def in_words(block: Chart) -> str:
 def scale_of(rows: Iterable[IntervalRow]) -> tuple[list[float], list[str], list[str]]:
     """Return the scale of a panel: its edges, their labels, and the marks between them (empty if there are no tiers).
 
-    All tiers have the same width, because readers compare tiers, not raw values, between metrics.
+    All tiers have the same width, because readers compare metrics by tier, not by raw value.
     """
     rows = list(rows)
     bands = sorted(next((row.bands for row in rows if row.bands), ()), key=lambda band: band.low)

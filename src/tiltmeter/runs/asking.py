@@ -59,7 +59,7 @@ class Asking:
 
     @contextmanager
     def open(self) -> Iterator[Asker]:
-        """Open an `Asker` with these settings for the duration of the block."""
+        """Open an `Asker` with these settings within the block."""
         with ExitStack() as stack:
             yield Asker(self, stack.enter_context(open_engine(self.engine, self.engine_options)), stack)
 

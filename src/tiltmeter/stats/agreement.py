@@ -67,7 +67,7 @@ class Repeats(NamedTuple):
 
 
 def nominal_columns(counts: ArrayLike) -> Floats:
-    """Compute the columns whose totals `nominal_repeats` takes.
+    """Compute the per-question columns whose totals are the input of `nominal_repeats`.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def nominal_repeats(totals: ArrayLike) -> Repeats:
 
 
 def interval_columns(answers: ArrayLike, total: ArrayLike, squares: ArrayLike, equal: ArrayLike) -> Floats:
-    """Compute the columns whose totals `interval_repeats` takes.
+    """Compute the per-question columns whose totals are the input of `interval_repeats`.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ class BCubed(NamedTuple):
 
 
 def v_measure(truth: ArrayLike, found: ArrayLike) -> VMeasure:
-    """Compute homogeneity (each cluster holds one class), completeness (each class lies in one cluster) and the V-measure.
+    """Compute homogeneity (each cluster holds one class), completeness (each class is contained in one cluster) and the V-measure.
 
     Parameters
     ----------

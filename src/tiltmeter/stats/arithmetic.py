@@ -42,7 +42,7 @@ def nan_mean(*arrays: ArrayLike) -> Floats:
 
 
 def mean_present(values: Floats) -> Floats:
-    """Compute the mean of (..., n) values over the last axis, skipping NaN; NaN where none is present."""
+    """Compute the mean of (..., n) values over the last axis, skipping NaN; NaN where all are NaN."""
     present = ~np.isnan(values)
     return ratio(np.where(present, values, 0.0).sum(axis=-1), present.sum(axis=-1))
 

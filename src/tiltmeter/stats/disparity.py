@@ -131,7 +131,7 @@ COMPARISONS: Mapping[str, DisparityMeasure] = {
 
 
 class DixonTest(NamedTuple):
-    """Dixon's ratios of the smallest and the largest value, and the critical value for the larger ratio; NaN where there is no test."""
+    """Dixon's ratios of the smallest and the largest value, and the critical value for the larger ratio; NaN where undefined."""
 
     low: Floats
     high: Floats

@@ -11,7 +11,7 @@ from tiltmeter.stats.tests import benjamini_hochberg
 
 
 def simes_p(p: ArrayLike, family: ArrayLike) -> Floats:
-    """Compute the p-value of each family's global null hypothesis that none of its tests has an effect.
+    """Compute the p-value of each family's global null hypothesis, that none of its tests has an effect.
 
     Parameters
     ----------
@@ -81,6 +81,6 @@ def _places(family: Index) -> Index:
 
 
 def _least(table: Floats) -> Floats:
-    """Return the smallest value of each row, shape (F,); NaN where a row has none."""
+    """Return the smallest value of each row, shape (F,); NaN if all are NaN."""
     least: Floats = np.fmin.reduce(table, axis=1, initial=np.nan)
     return least

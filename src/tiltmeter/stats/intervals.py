@@ -302,7 +302,7 @@ def exchange_difference(
     """Test differences of upward-biased statistics, such as ranges over groups, by exchanging the sides, and adapt their intervals.
 
     Under exchange both sides have the same bias, so p is valid under the null hypothesis. The given interval is extended to 0 unless
-    p < 1 - level; in that case it excludes 0, and its end nearest to 0 is moved to the observed difference less the critical value of
+    p < 1 - level; in that case it excludes 0, and its end nearest to 0 is moved to the observed difference minus the critical value of
     the exchange, if that is farther from 0.
 
     Parameters

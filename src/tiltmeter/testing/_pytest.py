@@ -1,4 +1,4 @@
-"""Pytest plugin with a fixture that runs studies. All pytest sessions load it, so expensive imports are deferred until a test needs a run."""
+"""Pytest plugin with a fixture that runs studies. Every pytest session loads it, so expensive imports are deferred to the fixture."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option `--tiltmeter-dir`."""
-    parser.getgroup("tiltmeter", "bias of language models").addoption(
+    parser.getgroup("tiltmeter", "tiltmeter (bias of language models)").addoption(
         "--tiltmeter-dir",
         metavar="DIR",
         type=Path,
-        help="Folder for runs and cached responses, kept between sessions [default: TILTMETER_RUNS or runs].",
+        help="Folder for runs and cached responses, which are kept between sessions [default: TILTMETER_RUNS or runs].",
     )
 
 
@@ -52,12 +52,12 @@ def _run_study(config: pytest.Config, key: str, study: str, model: Any, settings
     chosen = config.getoption("--tiltmeter-dir")
     place = config.invocation_params.dir / (chosen or runs_root())
     place.mkdir(parents=True, exist_ok=True)
-    # Make workers of pytest-xdist wait for each other instead of writing to the same folder.
+    # A lock keeps workers of pytest-xdist from writing to the same folder at the same time.
     with pytest.MonkeyPatch.context() as patch, FileLock(place / f".pytest-{key}.lock"):
-        if chosen or isinstance(runs_place(), Path):  # runs at a URL stay there
+        if chosen or isinstance(runs_place(), Path):  # if runs are stored at a URL, keep that URL
             patch.setenv("TILTMETER_RUNS", str(place))
         with warnings.catch_warnings():
-            for kind in set(tiltmeter.CAVEATS.values()) - {tiltmeter.IncompleteRun}:  # the assertions take care of these
+            for kind in set(tiltmeter.CAVEATS.values()) - {tiltmeter.IncompleteRun}:  # the assertions check these conditions
                 warnings.simplefilter("ignore", kind)
             return tiltmeter.run(study, model=model, **settings)
 

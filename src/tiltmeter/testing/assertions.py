@@ -60,6 +60,6 @@ def _message(verdict: Verdict) -> str:
     for one in verdict.failures:
         lines += [
             f"  {one.status}: {one.model} {one.number}: {one.reason} [{one.rule}]",
-            f"    to see the answers: {one.opened_by(verdict.run)}",
+            f"    show the answers: {one.opened_by(verdict.run)}",
         ]
     return "\n".join(printable(line, one_line=True) for line in lines)

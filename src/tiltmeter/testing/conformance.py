@@ -46,15 +46,15 @@ GARBAGE = (
     "x" * 20_000,
     "I'm sorry, but I can't help with that.",
 )
-"""Adversarial texts: empty texts, unbalanced patterns, control characters, markup, and very long texts."""
+"""Adversarial texts: empty and blank texts, unbalanced patterns, control characters, markup and very long texts."""
 
 
 Requirement = Callable[[object, str], None]
-"""A function of a condition and a sentence, which raises AssertionError with the sentence if the condition is false."""
+"""A function of a condition and a message that raises AssertionError with the message if the condition is false."""
 
 
 def _requirement_of(name: str) -> Requirement:
-    """Return a function that checks requirements and prefixes its messages with `name`."""
+    """Return a function that checks a requirement and prefixes its message with `name`."""
 
     def require(met: object, sentence: str) -> None:
         if not met:
@@ -65,7 +65,7 @@ def _requirement_of(name: str) -> Requirement:
 
 @contextmanager
 def _raising_nothing(require: Requirement, circumstance: str) -> Iterator[None]:
-    """Report any exception raised in the block as a violated requirement: "raises ValueError", followed by `circumstance`."""
+    """Report an exception raised in the block as a violated requirement: "raises ValueError", followed by `circumstance`."""
     try:
         yield
     except Exception as error:
@@ -85,9 +85,9 @@ def check_probe(probe: Any, library: Library | None = None, *, limit: int = 60) 
     probe
         The object of the entry point: an instance of a subclass of `Probe`.
     library
-        Library with the probe's data. By default that of `tiltmeter run`.
+        Library with the probe's data; by default, the library of `tiltmeter run`.
     limit
-        Number of items used to test parsing and formulas (the full design is tested as well).
+        Number of items used to test parsing and formulas. (The design is also tested in full.)
 
     Raises
     ------
@@ -124,15 +124,15 @@ def _check_card(probe: Probe, require: Requirement, library: Library) -> None:
 def _check_design(require: Requirement, full: DataFrame, design: DataFrame) -> None:
     """Check the full design, and the design limited by --limit."""
     taken = [column for column in design.columns if column in RESPONSES and column != "prompt_id"]
-    require(not taken, f"factors must not have names of columns of responses, such as {taken[:1]}")
-    require(full["prompt_id"].is_unique().all(), "prompt ids must be unique; use each prompt_index once per item")
+    require(not taken, f"factors must not have the names of columns of RESPONSES, such as {taken[:1]}")
+    require(full["prompt_id"].is_unique().all(), "prompt ids must be unique; use each prompt_index only once per item")
     items = full["item"].unique().sort()
     require(items.to_list() == list(range(items.len())), "items must be numbered from 0 without gaps")
     empty = [column for column in design.columns if column != "system" and design[column].null_count()]
     require(not empty, f"the design must not contain nulls, as in the column {empty[:1]}")
     unfilled = full["prompt"].str.contains(r"\{\w+\}") | (full["prompt"].str.strip_chars() == "")
-    require(not unfilled.any(), "prompts must be non-empty texts with all placeholders filled in")
-    # first_sample depends on which of several equal prompts are kept; nothing else may change.
+    require(not unfilled.any(), "prompts must be non-empty texts without unfilled placeholders")
+    # first_sample depends on which of several identical prompts are kept; nothing else may change.
     again = full.filter(col.prompt_id.is_in(design["prompt_id"].implode())).drop("first_sample")
     same = again.equals(design.drop("first_sample"))
     require(same, "the same seed must give the same prompts and factors, also with --limit; use only `rng` for randomness")
@@ -203,8 +203,10 @@ def _check_simulation(probe: Probe, require: Requirement, full: DataFrame, desig
         if planted is None:
             return
         odds, sums = planted["odds"].explode(), planted["odds"].list.sum()
-        require(odds.is_between(-1e-9, 1 + 1e-9).all(), f"the odds of `simulated_odds` must be between 0 and 1, also with bias {bias}")
-        require(sums.is_between(1 - 1e-9, 1 + 1e-9).all(), f"the odds of `simulated_odds` must sum to 1, also with bias {bias}")
+        require(
+            odds.is_between(-1e-9, 1 + 1e-9).all(), f"the probabilities of `simulated_odds` must be between 0 and 1, also with bias {bias}"
+        )
+        require(sums.is_between(1 - 1e-9, 1 + 1e-9).all(), f"the probabilities of `simulated_odds` must sum to 1, also with bias {bias}")
         truth = probe.true_values(dials)
         keys = {metric.name: metric for metric in probe.metrics if metric.key}
         require(set(truth) == set(keys), "`true_values` must return the value of every key metric")
@@ -215,7 +217,7 @@ def _check_simulation(probe: Probe, require: Requirement, full: DataFrame, desig
 
 
 def _check_truth(probe: Probe, require: Requirement, full: DataFrame) -> None:
-    """Check that the formulas recover planted values in one simulation of the full design; the interval is doubled as a tolerance."""
+    """Check that the formulas recover planted values in one simulation of the full design; the tolerance is twice the interval."""
     dials, settings = dict.fromkeys(HARMS, 0.25), Settings(resamples=200)
     measures = probe.simulate_measures(full, dials, 1)
     assert measures is not None
@@ -224,12 +226,14 @@ def _check_truth(probe: Probe, require: Requirement, full: DataFrame) -> None:
         margin = max(row["high"] - row["low"], 0.005) / 2
         near = row["low"] - margin <= truth[row["metric"]] <= row["high"] + margin
         value = truth[row["metric"]]
-        require(near, f"{row['metric']} is {row['estimate']} with answers from `simulated_odds`, but `true_values` returns {value}")
+        require(
+            near, f"{row['metric']} is {row['estimate']} for answers simulated with `simulated_odds`, but `true_values` returns {value}"
+        )
 
 
 TEXTS = (
     "She is a brilliant engineer, and everybody likes her.",
-    "He was late again. Nobody was surprised!",
+    "He was late again. No one was surprised!",
     "They believe that the holiday brings the family together.",
     *GARBAGE,
 )
@@ -255,8 +259,8 @@ def check_feature(feature: Callable[[str], Any], *, name: str = "feature") -> No
     first = {text: _numbers(feature, require, text) for text in TEXTS}
     for text in reversed(TEXTS):
         same = first[text] == _numbers(feature, require, text)
-        require(same, f"the same text must always give the same number, but {_short(text)} does not")
-    require(any(first.values()), f"at least one of {len(TEXTS)} texts must give a number")
+        require(same, f"the same text must always give the same numbers, but {_short(text)} does not")
+    require(any(first.values()), f"at least one of the {len(TEXTS)} test texts must give a number")
 
 
 def _numbers(feature: Callable[[str], Any], require: Requirement, text: str) -> dict[str, float]:
@@ -323,19 +327,19 @@ def check_provider(
     model = make()
     require(isinstance(model, Model), f"`create` must return a tiltmeter.models.Model, not {type(model).__name__}")
     require(model.name == spec, f"the name of the model must be the one that the user wrote, not {model.name!r}")
-    require(model.endpoint, "the endpoint must identify what shares one rate limit, and must not be empty")
+    require(model.endpoint, "the endpoint must not be empty; it identifies the models that share a rate limit")
     again = make()
-    require(model.fingerprint == again.fingerprint, "the same model must have the same fingerprint, or cached responses are not found")
-    with suppress(TiltmeterError):  # if names are files or functions, this one does not exist
+    require(model.fingerprint == again.fingerprint, "the same model must have the same fingerprint, so that cached responses are found")
+    with suppress(TiltmeterError):  # if names are files or functions, this model does not exist
         require(make(f"{name}-other").fingerprint != model.fingerprint, "different models must have different fingerprints")
     public = f"{model!r} {model.name} {model.fingerprint} {model.endpoint}"
-    require(secret is None or secret not in public, "the key must not appear in the name, fingerprint, endpoint or repr of the model")
+    require(secret is None or secret not in public, "the API key must not appear in the name, fingerprint, endpoint or repr of the model")
     try:
         make(no_such_option_of_this_provider="1")
     except InputError:
         pass
     else:
-        require(False, "unknown options must raise InputError, so that typing errors are noticed")
+        require(False, "unknown options must raise InputError, so that typing errors are reported")
     with ThreadPoolExecutor(1) as executor:  # works even if the caller runs an event loop
         for _ in range(2):  # a model may be entered again in another event loop
             executor.submit(asyncio.run, _ask(model, require, secret)).result()
@@ -353,7 +357,7 @@ async def _check_answer(model: Any, require: Requirement, sampling: Sampling, sa
     try:
         answer = await model.complete(TALK, sampling, sample)
     except ModelError as error:
-        require(secret is None or secret not in f"{error!r} {error}", "the key must not appear in errors")
+        require(secret is None or secret not in f"{error!r} {error}", "the API key must not appear in error messages")
         require(False, f"the model must answer a simple question, but failed: {error}")
     except Exception as error:
         require(False, f"failures must be raised as ModelError, not {type(error).__name__}: {error}")
@@ -392,7 +396,7 @@ def check_statistic(statistic: Any, *, name: str = "statistic") -> None:
     baseline = np.where(rng.random(SHAPE) < 0.1, np.nan, np.nan_to_num(values) + rng.normal(0, 0.1, SHAPE))
     compute = partial(_compute, statistic, require)
     found = compute(values, baseline)
-    require(np.isfinite(found).all(), "sixty values, some of them missing, must give a finite number")
+    require(np.isfinite(found).all(), "a sample of 60 values, some of them missing, must give a finite number")
     if statistic.share:
         require(((found >= 0) & (found <= 1)).all(), "a share (share=True) must be between 0 and 1")
     _check_same(compute, require, values, baseline)
@@ -418,14 +422,14 @@ def _check_same(compute: Callable[[Floats, Floats], Floats], require: Requiremen
 
 
 def _compute(statistic: Statistic, require: Requirement, values: Floats, baseline: Floats) -> Floats:
-    """Compute the statistic of a sample, as a benchmark does."""
+    """Compute the statistic of a sample in the same way as a benchmark."""
     kept = values.copy(), baseline.copy()
     # Make the sample read-only, so that writing to it raises an error.
     for side in kept:
         side.setflags(write=False)
     standard = np.zeros((len(values), *(1,) * (values.ndim - 1)))
     sample = Sample(kept[0], kept[1] if statistic.paired else None, standard, Options())
-    with _raising_nothing(require, f"for an array of {'x'.join(map(str, values.shape))} values"):
+    with _raising_nothing(require, f"for an array of shape {'x'.join(map(str, values.shape))}"):
         found: Any = summarise(sample, ["checked"], {"checked": statistic})["checked"]
     got = np.shape(found)
     require(got == values.shape[:-1], f"the result must have the shape {values.shape[:-1]}, not {got}")

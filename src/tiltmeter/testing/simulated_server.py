@@ -1,4 +1,4 @@
-"""An OpenAI-compatible server for the simulated model (`tiltmeter sim serve`), for testing clients free of charge."""
+"""OpenAI-compatible server for the simulated model (`tiltmeter sim serve`), for testing clients free of charge."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_BODY = 16 * 2**20
 
 
 def learn_study(model: SimulatedModel, study: str, **params: str) -> list[str]:
-    """Plant biased answers to all prompts of a study; return a sentence for each part whose prompts are unavailable."""
+    """Plant biased answers to all prompts of a study; return one message for each part whose prompts are unavailable."""
     library, resolved, problems = Library.default(), resolve(study, settings={"params": params}), []
     for part in resolved.study.parts:
         try:
@@ -45,7 +45,7 @@ class ChatMessage(BaseModel):
 
 
 class ChatRequest(BaseModel):
-    """The supported fields of a request; responses are neither streamed nor repeated."""
+    """The supported fields of a request; streaming and several choices are not supported."""
 
     messages: Filled[list[ChatMessage]]
     model: str | None = None
@@ -57,8 +57,8 @@ class ChatRequest(BaseModel):
 class SimulatedServer(ThreadingHTTPServer):
     """An HTTP server for a simulated model, with POST /v1/chat/completions (for any model name) and GET /v1/models.
 
-    The field `seed` of a request is its sample number. Without it, repetitions of a conversation are numbered consecutively, so that
-    repeated requests receive different answers.
+    The field `seed` of a request is its sample number. Without it, repeated requests for a conversation are numbered consecutively, so
+    that they receive different answers.
 
     Raises
     ------
@@ -96,14 +96,14 @@ class SimulatedServer(ThreadingHTTPServer):
             self._samples[conversation] += 1
         time.sleep(self.model.latency)
         done = self.model.reply(messages, sample)
-        given, made = done.input_tokens or 0, done.output_tokens or 0
+        input_tokens, output_tokens = done.input_tokens or 0, done.output_tokens or 0
         return {
             "id": "chatcmpl-sim",
             "object": "chat.completion",
             "created": int(time.time()),
             "model": request.model or self.model.name,
             "choices": [{"index": 0, "message": {"role": "assistant", "content": done.text}, "finish_reason": done.finish_reason}],
-            "usage": {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made},
+            "usage": {"prompt_tokens": input_tokens, "completion_tokens": output_tokens, "total_tokens": input_tokens + output_tokens},
         }
 
 
@@ -114,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Handle GET requests: return the list of models."""
         if self.path != "/v1/models":
-            self._refuse(404, f"there is nothing at {self.path}")
+            self._refuse(404, f"unknown path {self.path}")
             return
         listed = {"id": self.server.model.name, "object": "model", "created": 0, "owned_by": "tiltmeter"}
         self._send(200, {"object": "list", "data": [listed]})
@@ -128,7 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         body = self.rfile.read(length)
         if self.path != "/v1/chat/completions":
-            self._refuse(404, f"there is nothing at {self.path}")
+            self._refuse(404, f"unknown path {self.path}")
             return
         try:
             self._send(200, self.server.answer(body))
@@ -147,4 +147,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Suppress the log of requests."""
+        """Discard the log of requests."""

@@ -108,7 +108,7 @@ def test_an_answer_that_cannot_be_read_is_asked_for_again_and_then_keeps_the_thr
 
 def test_a_search_that_cannot_be_made_says_so() -> None:
     texts, encoder = pl.Series(["red two three four"]), Numbered({"red": 0.5, "two": 0.25, "three": 0.125})
-    with pytest.raises(InputError, match="hold no words"):
+    with pytest.raises(InputError, match="contain no words"):
         find_descriptors(pl.Series(["12", None]), "x", encoder, Says(lambda *_: ""), threshold=0.5)
     for status, error, said in (("failed", ProviderError, "server: down"), ("missing", Unfinished, "interrupted")):
         with pytest.raises(error, match=said):

@@ -47,7 +47,7 @@ def test_given_keywords_are_cleaned_and_stand_once() -> None:
 
 @pytest.mark.parametrize(
     ("given", "sentence"),
-    [({"Tea": ["tea", " "]}, "the keyword '' of 'Tea' can be found in no text"), ({"Tea": ["+"]}, "must hold a letter or digit")],
+    [({"Tea": ["tea", " "]}, "the keyword '' of 'Tea' cannot be searched for"), ({"Tea": ["+"]}, "must contain a letter or digit")],
 )
 def test_mistakes_in_given_keywords(given: dict[str, list[str]], sentence: str) -> None:
     with pytest.raises(InputError, match=re.escape(sentence)):
@@ -133,13 +133,13 @@ def test_a_model_is_asked_in_five_kinds_until_nothing_new_comes(journal: Journal
 def test_asking_that_was_interrupted_goes_on_and_naming_nothing_is_an_error(journal: Journal) -> None:
     named = {KINDS[0]: ["leaf"], KINDS[1]: ["Assam tea", "bicycle"]}
     model = ScriptedModel(lambda messages: json.dumps(named.get(kind_of(messages[-1].content), [])))
-    with pytest.raises(Unfinished, match="interrupted while scripted/judge was asked"):
+    with pytest.raises(Unfinished, match="interrupted while waiting for answers of scripted/judge"):
         ask_keywords(EngineJudge(model, journal, budget=1), ["Tea"], domain="drinks")
     whole = ask_keywords(EngineJudge(model, journal), ["Tea"], domain="drinks")
     assert len(model.asked) == len(set(model.asked))
     assert sorted(words(whole.keywords)) == ["Assam tea", "bicycle", "leaf"]
     silent = EngineJudge(ScriptedModel(lambda messages: "I'd rather not.", "silent/judge"), journal)
-    with pytest.raises(InputError, match="silent/judge named no keyword for any concept: the reply holds no JSON list"):
+    with pytest.raises(InputError, match="silent/judge returned no keywords for any concept: the reply contains no JSON list"):
         ask_keywords(silent, ["Tea"], domain="drinks")
 
 

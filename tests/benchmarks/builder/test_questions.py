@@ -164,7 +164,7 @@ def test_a_question_that_always_fails_the_check_is_dropped(journal: Journal, ver
 
 
 def test_an_interrupted_run_goes_on(journal: Journal) -> None:
-    with pytest.raises(Unfinished, match="run the same command again to go on"):
+    with pytest.raises(Unfinished, match="run the same command again to continue"):
         questions(BOTH, judge_of(journal, budget=1))
     model = ScriptedModel(working)
     assert (questions(BOTH, EngineJudge(model, journal)).benchmark.height, len(model.asked)) == (2, 1)

@@ -159,11 +159,11 @@ def test_what_got_no_sentence_is_listed_with_the_reason() -> None:
     sentences = scrape(table, texts, words, split=lines)
     lacking = without_sentences(table, words, sentences)
     assert [sentence.split(":")[0] for sentence in lacking] == [
-        "the concept 'Milk' has none (no sentence of 6 words or more holds one of its keywords)",
-        "the concept 'Juice' has none (it has no keywords)",
-        "the concept 'Water' has none (none of its pages could be read)",
-        "the concept 'Beer' has none (it has no pages)",
-        "the keyword 'infusion' of 'Tea' has none (no sentence is listed under it",
+        "the concept 'Milk' has no sentences (no sentence of at least 6 words contains one of its keywords)",
+        "the concept 'Juice' has no sentences (it has no keywords)",
+        "the concept 'Water' has no sentences (none of its pages could be read)",
+        "the concept 'Beer' has no sentences (it has no pages)",
+        "the keyword 'infusion' of 'Tea' has no sentences (no sentence contains it, or another keyword occurs first)",
     ]
     assert scrape(table, texts, words.clear()).is_empty()
     assert scrape(table.clear(), texts, words).is_empty()

@@ -75,7 +75,7 @@ def test_every_kind_of_file(tmp_path: Path) -> None:
     rows = {Path(row["source"]).name: row for row in found.pages.filter(concept="drinks").to_dicts()}
     unread = {name: row["status"] for name, row in rows.items() if row["status"] != "ok"}
     assert unread == {"g.pdf": "failed", "h.txt": "empty", "i.pdf": "failed"}
-    assert rows["i.pdf"]["problem"] == "it is protected by a password"
+    assert rows["i.pdf"]["problem"] == "the file is protected by a password"
     assert [rows[name]["title"] for name in ("a.txt", "b.md", "c.html")] == ["a", "On milk", "On tea"]
     assert dict(found.pages.schema) == dict(PAGES)
     assert found.pages.filter(concept="hot")["source"].to_list() == [str(tmp_path / "c.html")]
@@ -99,11 +99,11 @@ def test_json_of_the_shape_of_bold(shared: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
-        ("nowhere.txt", None, r"there is no file or folder .*nowhere\.txt, which is given as a source of 'Coffee'"),
-        ("", None, r"\(a source of 'Coffee'\) is, or holds, no file of a kind that can be read"),
-        ("z.docx", "", r"z\.docx \(a source of 'Coffee'\) is, or holds, no file of a kind that can be read \(\.txt"),
+        ("nowhere.txt", None, r"there is no file or folder .*nowhere\.txt \(a source of 'Coffee'\)"),
+        ("", None, r"\(a source of 'Coffee'\) has no file of a supported type"),
+        ("z.docx", "", r"z\.docx \(a source of 'Coffee'\) has no file of a supported type \(\.txt"),
         ("x.json", '{"Tea": {"Green tea": ["It is green."]}}', r"x\.json has no group for the concept 'Coffee': known: Tea"),
-        ("y.json", '["no groups"]', r"y\.json is not of the shape \{group: \{title: \[sentences\]\}\}"),
+        ("y.json", '["no groups"]', r"y\.json: JSON sources must have the structure \{group: \{title: \[sentences\]\}\}"),
     ],
 )
 def test_mistakes_about_files(tmp_path: Path, name: str, text: str | None, sentence: str) -> None:
@@ -135,7 +135,7 @@ def test_given_addresses(tmp_path: Path) -> None:
     assert found.pages.filter(concept="A")["status"].to_list() == ["ok", "ok", "ok", "ok", "failed", "missing", "failed"]
     assert found.pages.filter(concept="B")["status"].to_list() == ["ok", "failed"]
     assert "cannot connect to 127.0.0.1:9" in found.pages["problem"][-1]
-    with pytest.raises(InputError, match=r"'ftp://x\.org/' \(a source of 'A'\) is no address"):
+    with pytest.raises(InputError, match=r"'ftp://x\.org/' \(a source of 'A'\) is not a valid address"):
         read_urls({"A": ["ftp://x.org/"]}, cache=tmp_path)
 
 
@@ -153,7 +153,7 @@ def test_articles_written_by_a_model(journal: Journal) -> None:
     with pytest.raises(Unfinished):
         write_articles(EngineJudge(model, journal, budget=0), ["Thule"], domain="countries", words=700)
     assert found.texts == {"written by scripted/judge: Lumeria": "Lumeria is an island.\n\nIts people fish."}
-    problems = [("ok", None), ("failed", "the model declines to write it"), ("failed", "the model wrote nothing")]
+    problems = [("ok", None), ("failed", "the model declined to write it"), ("failed", "the model wrote nothing")]
     assert found.pages.select("status", "problem").rows() == problems
 
 

@@ -195,7 +195,7 @@ def test_who_asks_to_wait_for_too_long_is_left_alone(tmp_path: Path) -> None:
     with WikiServer(religions(), lambda page, nth: Fault(status=429, headers={"Retry-After": "7200"})) as server:
         found = pages_of("Islam", server, tmp_path)
     assert server.asked == {"siteinfo": 1}
-    assert found.pages["problem"].to_list() == ["the server answered 429 and asks to wait for 7200 seconds: try again later"]
+    assert found.pages["problem"].to_list() == ["the server answered 429 and requests a wait of 7200 seconds; try again later"]
 
 
 SCRIPT = """
@@ -235,7 +235,7 @@ def test_a_kept_page_needs_no_server_and_is_fetched_again_if_damaged(tmp_path: P
         api = server.api
     assert server.delivered["Islam"] == 2
     assert pages_of("Islam", api, tmp_path).pages["status"].to_list() == ["ok"]
-    with pytest.raises(ProviderError, match=r"cannot connect to 127\.0\.0\.1:\d+ \(.*\): what was fetched so far is kept, so start again"):
+    with pytest.raises(ProviderError, match=r"cannot connect to 127\.0\.0\.1:\d+ \(.*\); pages fetched so far are cached; run again"):
         pages_of("Quran", api, tmp_path)
 
 
@@ -277,8 +277,10 @@ async def test_it_works_where_an_event_loop_runs_already(tmp_path: Path) -> None
 
 
 def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"'https://.*wikipedia\.org' \(the API of a wiki\) is no address: it should begin with https://"):
+    with pytest.raises(
+        InputError, match=r"'https://.*wikipedia\.org' \(the API of a wiki\) is not a valid address; it must start with https://"
+    ):
         collect_pages({"Islam": ["Islam"]}, Wikipedia(api="https://someone@wikipedia.org"), cache=tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"the folder .*file for fetched pages cannot be made"):
+    with pytest.raises(InputError, match=r"the folder .*file for fetched pages cannot be created"):
         collect_pages({"Islam": ["Islam"]}, Wikipedia(), cache=tmp_path / "file")

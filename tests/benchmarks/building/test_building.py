@@ -219,10 +219,10 @@ def asking(messages: Sequence[Message]) -> str:
 
 def test_questions_are_asked_once_however_often_it_is_stopped(home: Path, journal: Journal) -> None:
     spec = {"assemble": {"kind": "question"}}
-    with pytest.raises(InputError, match=r"assemble\.kind: question asks a model: name it with --judge"):
+    with pytest.raises(InputError, match=r"assemble\.kind: question requires a judge; give one with --judge"):
         built(home, spec=spec)
     model = ScriptedModel(asking)
-    with pytest.raises(Unfinished, match="interrupted while scripted/judge was asked; run the same command again") as stopped:
+    with pytest.raises(Unfinished, match="interrupted while waiting for answers of scripted/judge; run the same command again") as stopped:
         built(home, spec=spec, judge=EngineJudge(model, journal, budget=2))
     assert stopped.value.exit_code == EXIT_INCOMPLETE
     assert len(model.asked) == 2
@@ -257,7 +257,7 @@ def test_the_replacements_may_be_edited_and_prompts_in_which_nothing_was_replace
     assert (states(done)["replacements"], states(done)["branches"]) == ("edited", "made")
     assert done.benchmark.filter(branched_from="Chad")["baseline"].str.contains("catch rice").sum() == 1
     nothing = built(home, "other", spec={"branch": {"table": {"Chad": {"Mali": {"camel": "horse"}}}}})
-    assert "branches: 3 of 3 prompts about Chad read the same for Mali" in nothing.problems[0]
+    assert "branches: 3 of 3 prompts about Chad are the same for Mali" in nothing.problems[0]
 
 
 def test_both_directions_take_the_table_the_other_way_round_or_its_own(home: Path) -> None:
@@ -269,7 +269,7 @@ def test_both_directions_take_the_table_the_other_way_round_or_its_own(home: Pat
     table["Mali"] = {"Chad": {"Mali": "the land of Chad"}}
     replaced = stage(built(home, spec={"branch": branch | {"pairs": [["Chad", "Mali"]]}}), "replacements").select(columns).rows()
     assert replaced[2:] == [("Mali", "Chad", "Mali", "the land of Chad")]
-    with pytest.raises(InputError, match="several words about Chad become 'Mali' for Mali"):
+    with pytest.raises(InputError, match="for Mali, several words about Chad are replaced by 'Mali'"):
         built(home, spec={"branch": branch | {"table": {"Chad": {"Mali": {"Chad": "Mali", "lake": "mali"}}}}})
     only = {"Chad": SPEC["concepts"]["Chad"], "Mali": {"only_branched": True}}
     with pytest.raises(InputError, match=r"branch\.pairs: no prompt is about 'Mali'"):
@@ -284,7 +284,7 @@ def test_prompts_of_ones_own(home: Path) -> None:
     assert counts(done) == {"Chad": 1, "Mali": 1}
     assert set(done.benchmark["domain"]) == {"countries"}
     (home / "mine.csv").write_text("concept,prompt\nChat,Where is Chad?\n")
-    with pytest.raises(InputError, match=r"mine\.csv has rows about 'Chat', which is no concept of the spec: did you mean Chad"):
+    with pytest.raises(InputError, match=r"mine\.csv has rows about 'Chat', which is not a concept of the spec: did you mean Chad"):
         built(home, spec=given)
 
 
@@ -304,11 +304,11 @@ def test_sentences_scraped_by_saged(home: Path) -> None:
         (
             {"sources": {"urls": ["https://x.org"]}},
             {"offline": True},
-            "sources.urls is fetched from the network, which --offline forbids",
+            "sources.urls requires network access, which --offline forbids",
         ),
-        ({"sources": {"wikipedia": {}}}, {"offline": True}, "sources.wikipedia is fetched from the network"),
-        ({"sources": {"written": {}}}, {}, "sources.written asks a model: name it with --judge"),
-        ({"keywords": {"asked": ["synonyms"]}}, {}, "keywords.asked asks a model"),
+        ({"sources": {"wikipedia": {}}}, {"offline": True}, "sources.wikipedia requires network access"),
+        ({"sources": {"written": {}}}, {}, "sources.written requires a judge; give one with --judge"),
+        ({"keywords": {"asked": ["synonyms"]}}, {}, "keywords.asked requires a judge"),
         ({"sources": {"saged": "none.json"}}, {}, "cannot read"),
         ({"branch": {"table": "none.yaml"}}, {}, "none.yaml"),
     ],
@@ -373,7 +373,7 @@ def test_keywords_and_articles_of_a_judge(home: Path, journal: Journal) -> None:
     assert keywords.filter(kind="asked:synonyms").group_by("concept").len()["len"].to_list() == [1, 1]
     assert "northern desert" not in keywords["keyword"], "it contains another keyword"
     assert set(done.benchmark["source_tag"]) == {"written"}
-    with pytest.raises(InputError, match=r"keywords\.keep needs a sentence encoder"):
+    with pytest.raises(InputError, match=r"keywords\.keep requires a sentence encoder"):
         built(home, "other", spec=spec, judge=judge)
 
 
@@ -423,5 +423,5 @@ def test_markdown_that_is_not_read_to_its_end_is_told(home: Path) -> None:
     done = built(home, spec=spec)
     assert counts(done) == {"Chad": 3, "Mali": 3}
     (problem,) = done.problems
-    assert problem.startswith("pages: 1 of 2 pages could not be read whole, such as chad.md (it holds very many marks of Markdown: only ")
+    assert problem.startswith("pages: 1 of 2 pages could not be read completely, such as chad.md (it has too many Markdown marks; only ")
     assert states(built(home, spec=spec))["pages"] != "made"

@@ -199,7 +199,7 @@ def test_cosine_of_the_sentence_embeddings() -> None:
 def test_prompts_with_one_side_have_no_pair() -> None:
     found = scored({"a": [[0.1], [0.2], []], "b": [[], [], [0.5]]})
     assert found.select("estimate", "low", "high", "p").null_count().row(0) == (3, 3, 3, 3)
-    assert found["note"].str.contains("no prompt has an answer about both groups").all()
+    assert found["note"].str.contains("no prompt has answers about both groups").all()
     assert found["unpaired"].to_list() == [3, 3, 3]
 
 
@@ -222,7 +222,7 @@ def test_all_scores_missing_or_all_the_same_or_one_prompt() -> None:
     [
         ({"unit": "promt"}, "did you mean prompt"),
         ({"group": "one"}, "only 'x'"),
-        ({"group": "gap"}, "1 rows have nothing in the column 'gap'"),
+        ({"group": "gap"}, "1 rows have no value in the column 'gap'"),
         ({"score": "wide"}, "between 0 and 1, found 7"),
         ({"score": "group"}, "expected numbers"),
         ({"score": None}, "nothing to compare"),

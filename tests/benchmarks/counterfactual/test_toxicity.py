@@ -59,7 +59,7 @@ def test_a_missing_score_is_missing_and_its_prompt_incomplete() -> None:
     found = measured(table([[0.9, 0.1, None], [0.2, 0.8, 0.4], [None, float("nan"), None]]), answers_per_prompt=3)
     one = found["expected_maximum_toxicity"]
     names = ("estimate", "n", "prompts", "incomplete", "missing", "note", "low")
-    assert [one[name] for name in names] == [pytest.approx(0.8), 3, 1, 2, 4, "one prompt: no interval", None]
+    assert [one[name] for name in names] == [pytest.approx(0.8), 3, 1, 2, 4, "no interval: only one prompt", None]
     fraction = found["toxic_fraction"]
     assert (fraction["estimate"], fraction["n"], fraction["prompts"]) == (pytest.approx((1 / 2 + 1 / 3) / 2), 5, 2)
 
@@ -75,7 +75,7 @@ def test_too_few_answers_everywhere_say_what_helps() -> None:
     found = measured(table([[0.1, 0.9], [0.3]]))
     for one in (found["expected_maximum_toxicity"], found["toxicity_probability"]):
         assert one["estimate"] is None
-        assert "no prompt has 25 scored answers (at most 2)" in one["note"]
+        assert "no prompt has 25 scored answers (the most is 2)" in one["note"]
     assert found["toxic_fraction"]["estimate"] == pytest.approx(0.25)
     assert measured(table([[None], [None]]))["toxic_fraction"]["note"] == "no answer has a score"
 
@@ -87,7 +87,7 @@ def test_too_few_answers_everywhere_say_what_helps() -> None:
         ({"score": "bad"}, "between 0 and 1"),
         ({"threshold": 0.0}, "threshold"),
         ({"answers_per_prompt": 0}, "answers_per_prompt"),
-        ({"group": "gap"}, "2 rows have nothing in the column 'gap'"),
+        ({"group": "gap"}, "2 rows have no value in the column 'gap'"),
     ],
 )
 def test_mistakes_and_no_answers_at_all_are_named(changes: dict[str, Any], message: str) -> None:

@@ -55,7 +55,7 @@ def test_stereotypical_associations_as_published() -> None:
     assert mean["estimate"] == pytest.approx(np.mean(list(expected.values())))
     assert mean["note"].startswith("2 of 5 targets")
     unheard = single(found, target="unheard")
-    assert (unheard["estimate"], unheard["note"]) == (None, "occurs in no text together with a word of a group")
+    assert (unheard["estimate"], unheard["note"]) == (None, "does not co-occur with a word of any group")
 
 
 @pytest.mark.parametrize(("window", "beta"), [(None, 0.95), (3, 1.0), (2, 0.5), (None, 1.0)])
@@ -89,7 +89,7 @@ def test_cooccurrence_bias_as_published(window: int | None, beta: float) -> None
                 assert single(found, metric=metric, group_a=a, group_b=b, target=target)["estimate"] == pytest.approx(value, abs=1e-12)
             mean = single(found, metric=metric, group_a=a, group_b=b, target=None)
             assert mean["estimate"] == pytest.approx(np.mean(np.abs(list(values.values()))))
-            assert mean["note"] == "2 of 5 targets are not met with both groups and are left out, as published"
+            assert mean["note"] == "2 of 5 targets do not co-occur with both groups and are excluded, as published"
 
 
 def test_texts_of_all_lengths_keep_their_own_words() -> None:
@@ -171,8 +171,8 @@ def test_without_a_word_of_a_group_there_is_no_value(given: list[str | None]) ->
     groups = {"f": ["she"], "m": ["he"]}
     found, both = (measure(given, groups, ["kind"]) for measure in (stereotypical_associations, cooccurrence_bias))
     assert found["estimate"].to_list() == [None] * 2
-    assert found["note"][0] == "no target occurs in one text with a word of a group"
-    assert both.select("estimate", "note").rows() == [(None, "no text names f")] * 4
+    assert found["note"][0] == "no target co-occurs with a word of a group"
+    assert both.select("estimate", "note").rows() == [(None, "no text contains a word of f")] * 4
 
 
 def test_default_lists_are_whole_and_parallel() -> None:
@@ -189,11 +189,11 @@ def test_default_lists_are_whole_and_parallel() -> None:
     ("arguments", "message"),
     [
         ({"groups": {"f": ["she"]}}, "at least two"),
-        ({"groups": {"f": ["she"], "m": []}}, r"groups\['m'\] must be a list"),
-        ({"groups": {"f": ["she"], "m": "he"}}, "must be a list of words"),
+        ({"groups": {"f": ["she"], "m": []}}, r"groups\['m'\] must be a non-empty list"),
+        ({"groups": {"f": ["she"], "m": "he"}}, "must be a non-empty list of words"),
         ({"groups": {"f": ["She"], "m": ["she"]}}, "'she' is in groups"),
         ({"targets": ["kind", "woman"], "groups": {"f": ["woman"], "m": ["man"]}}, "one list only"),
-        ({"targets": [" "]}, "none of them empty"),
+        ({"targets": [" "]}, "without empty entries"),
         ({"level": 1.0}, "level"),
         ({"window": 0}, "window"),
         ({"beta": 0.0}, "beta"),

@@ -142,7 +142,7 @@ def test_awkward_values_are_null_with_a_note() -> None:
     assert set(found.filter(column="missing", statistic="mean")["note"]) == {"no value in any group"}
     assert found.filter(column="lone", statistic="mean", comparison="range")["note"].to_list() == ["only one group has a value"]
     assert found.filter(column="constant", statistic="mean", comparison="max_abs_z")["note"].to_list() == ["all groups are equal"]
-    assert found.filter(column="negative", statistic="mean", comparison="ratio")["note"].item().startswith("a ratio needs")
+    assert found.filter(column="negative", statistic="mean", comparison="ratio")["note"].item().startswith("a ratio requires")
     assert found.filter(column="lone", statistic="kl")["note"].unique().to_list() == ["needs the column's baseline"]
     assert (found["estimate"].is_null() == found["note"].is_not_null()).all()
     numbers = found.select(pl.col(pl.Float64)).unpivot()["value"].drop_nulls()
@@ -152,16 +152,16 @@ def test_awkward_values_are_null_with_a_note() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"groups": ["same"]}, "all rows are of one group"),
+        ({"groups": ["same"]}, "all rows have the same group in same"),
         ({"groups": ["nowhere"]}, "no column 'nowhere'"),
-        ({"groups": ["gap"]}, "1 rows have nothing in the column 'gap'"),
-        ({"columns": ["group"]}, "does not hold numbers"),
-        ({"columns": []}, "at least one of columns"),
-        ({"statistics": ["mode", "mode"]}, "one twice"),
+        ({"groups": ["gap"]}, "1 rows have no value in the column 'gap'"),
+        ({"columns": ["group"]}, "must be numeric, not String"),
+        ({"columns": []}, "columns is empty; give at least one"),
+        ({"statistics": ["mode", "mode"]}, "statistics contains duplicates: mode, mode"),
         ({"statistics": ["middle"]}, "no statistic 'middle'"),
         ({"definition": "paper"}, "no definition 'paper'"),
         ({"level": 95}, "between 0 and 1"),
-        ({"resamples": -1}, "0 or more"),
+        ({"resamples": -1}, "at least 0"),
         ({"baselines": {"x": "y"}}, "no column 'y'"),
     ],
 )

@@ -67,7 +67,7 @@ def test_the_folder_of_a_build_is_read_as_its_table(tmp_path: Path) -> None:
     write_table(table([{"concept": "Chad", "prompt": "p"}]), tmp_path / "benchmark.parquet")
     assert read_benchmark(tmp_path)["prompt"].to_list() == ["p"]
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"empty holds no benchmark\.parquet"):
+    with pytest.raises(InputError, match=r"empty does not contain benchmark\.parquet"):
         read_benchmark(tmp_path / "empty")
 
 
@@ -75,20 +75,20 @@ def test_the_folder_of_a_build_is_read_as_its_table(tmp_path: Path) -> None:
     ("name", "text", "said"),
     [
         ("b.csv", "concept,promt\nChad,x\n", "b.csv has no column 'prompt' (did you mean promt?)"),
-        ("b.csv", "concept,prompt,baselines\nChad,x,y\n", "unknown column 'baselines': did you mean baseline?"),
-        ("b.csv", "concept,prompt\nChad,x\nMali,  \n", "row 3 is one without a prompt; fill them in or take them out"),
+        ("b.csv", "concept,prompt,baselines\nChad,x,y\n", "unknown column 'baselines'; did you mean baseline?"),
+        ("b.csv", "concept,prompt\nChad,x\nMali,  \n", "row 3 is one without a prompt; fill in the prompt or remove the row"),
         ("b.csv", "concept,prompt\n,x\n", "row 2 is one without a concept"),
-        ("b.csv", "key,concept,prompt\na,Chad,x\na,Mali,y\n", "row 2 is one with a key that is there twice"),
+        ("b.csv", "key,concept,prompt\na,Chad,x\na,Mali,y\n", "row 2 is one with a duplicate key"),
         ("b.csv", "concept,prompt,position\nChad,x,first\n", "row 2, column 'position': 'first' is not a whole number"),
         ("b.csv", "concept,prompt,keyword_in_prompt\nChad,x,maybe\n", "row 2, column 'keyword_in_prompt': 'maybe' is not true or false"),
-        ("b.csv", "concept,prompt\n", "holds no prompts"),
+        ("b.csv", "concept,prompt\n", "contains no prompts"),
         ("b.csv", "", "b.csv"),
-        ("b.txt", "concept,prompt\n", "unknown kind of file '.txt'"),
+        ("b.txt", "concept,prompt\n", "unknown file extension '.txt'"),
         ("b.json", '[{"concept": "Chad"},\n', "b.json, line 2 is not valid JSON"),
-        ("b.json", '[{"concept": "Chad", "prompt": ["x"]}]', "row 1, column 'prompt' holds a list"),
+        ("b.json", '[{"concept": "Chad", "prompt": ["x"]}]', "row 1, column 'prompt' must be text, not a list"),
         ("b.json", "[3]", "row 1 is not an object"),
         ("b.json", "3", "expected a list or an object"),
-        ("b.json", '{"Chad": "x"}', "Chad must hold a list of prompts"),
+        ("b.json", '{"Chad": "x"}', "Chad must be a list of prompts"),
         ("b.jsonl", '{"concept": "Chad", "prompt": "x"}\n{"con\n', "b.jsonl, line 2 is not valid JSON"),
         ("b.parquet", "no parquet", "b.parquet cannot be read"),
         ("none.csv", None, "there is no file"),
@@ -175,7 +175,7 @@ def test_sageds_json_tiers(tmp_path: Path) -> None:
 
 
 def test_a_tier_without_prompts_is_no_benchmark_and_one_with_them_is(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="but no prompts yet"):
+    with pytest.raises(InputError, match=r"but no prompts; name it under sources\.saged"):
         read_benchmark(written(tmp_path / "t.json", json.dumps(TIER)))
     prompts: dict[str, Any] = {"concept": "Peru", "keywords": {"Lima": {"prompts": ["Lima is", ["Lima has", "w"]]}}}
     read = read_benchmark(written(tmp_path / "p.json", json.dumps(prompts)))
@@ -196,7 +196,7 @@ def test_a_tier_without_prompts_is_no_benchmark_and_one_with_them_is(tmp_path: P
             {"category": "Peru", "keywords": {"Lima": {"scraped_sentences": [3]}}},
             "keywords.Lima.scraped_sentences.0 must be a text or [text, source tag], found 3",
         ),
-        ({"category": "Peru"}, "is no file of SAGED's"),
+        ({"category": "Peru"}, "is not a file of SAGED"),
     ],
 )
 def test_damaged_tiers(tmp_path: Path, tier: object, said: str) -> None:
@@ -208,7 +208,7 @@ def test_writing_leaves_nothing_half_written(tmp_path: Path) -> None:
     rows = table([{"concept": "Chad", "prompt": "p"}])
     (tmp_path / "folder.csv").mkdir()
     written(tmp_path / "file", "")
-    for place, said in (("b.txt", "unknown kind of file"), ("folder.csv", "Is a directory"), ("file/b.csv", "cannot write")):
+    for place, said in (("b.txt", "unknown file extension"), ("folder.csv", "Is a directory"), ("file/b.csv", "cannot write")):
         with pytest.raises(InputError, match=said):
             write_table(rows, tmp_path / place)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder.csv"]
@@ -281,7 +281,7 @@ def test_a_benchmark_without_flaw_gets_notes_only_and_nothing_at_all_is_a_proble
 @pytest.mark.parametrize("column", ["concept", "prompt"])
 def test_empty_rows(column: str) -> None:
     broken = pl.concat([CLEAN, rows({"key": "3", "concept": "Mali", "prompt": "x"} | {column: None})])
-    assert said(broken, "prompts", "problem") == [(None, 1, f"1 row without a {column}; fill them in or take them out")]
+    assert said(broken, "prompts", "problem") == [(None, 1, f"1 row without a {column}; fill in the {column} or remove the row")]
     assert check_benchmark(broken)["keys"][0].to_list() == ["3"]
 
 
@@ -296,7 +296,7 @@ def test_balance() -> None:
     assert "is the only concept" in said(CLEAN.head(1), "balance", "problem")[0][2]
     many = [{"concept": "Chad", "prompt": f"{i}"} for i in range(5)]
     two = [{"concept": "Mali", "prompt": "x"}, {"concept": "Mali", "prompt": "y"}]
-    told = [("Mali", 2, "Mali has 2 prompts, Chad has 5; its figures will be much less certain")]
+    told = [("Mali", 2, "Mali has 2 prompts, Chad has 5; estimates for Mali will be much less precise")]
     assert said(rows(*many, *two), "balance", "warning") == told
     assert not said(rows(*many[:4], *two), "balance", "warning")
 
@@ -332,7 +332,7 @@ def test_a_name_missed_in_branching() -> None:
         {"key": "a", "concept": "Chad", "prompt": "Chad is"},
         {"key": "a/Mali", "root": "a", "concept": "Mali", "branched_from": "Chad", "prompt": "Mali or Chad is"},
     )
-    told = "1 branch still naming Chad, the concept they were made from; add the missing words"
+    told = "1 branch still naming Chad, the concept of the root; add the missing replacements"
     assert said(table, "names", "warning") == [("Mali", 1, told)]
 
 
@@ -365,6 +365,6 @@ def test_branches() -> None:
     roots = [{"key": k, "concept": "Chad", "prompt": f"Chad {k}"} for k in "abc"]
     pairs = [(k, c) for k in "abc" for c in ("Mali", "Peru")]
     made = [{"key": f"{k}/{c}", "root": k, "concept": c, "branched_from": "Chad", "prompt": f"{c} {k}"} for k, c in pairs]
-    assert said(rows(*roots, *made), "branches", "note") == [(None, 6, "6 prompts made from those of another concept")]
+    assert said(rows(*roots, *made), "branches", "note") == [(None, 6, "6 prompts branched from those of another concept")]
     assert said(rows(*roots, *made[:-1]), "branches", "note")[1][2].startswith("1 root with fewer branches")
     assert said(rows(*roots[:2], *made), "branches", "warning")[0][1] == 2

@@ -183,7 +183,7 @@ class _Story:
 
 
 def _retagged(sentence: Sequence[Word], others: Mapping[str, int]) -> list[Word]:
-    """Number other people, and correct tags.
+    """Assign numbers to other people, and correct part-of-speech tags.
 
     A lone apostrophe right after a word in -s is a possessive, "Latina" before a noun an adjective; "each other" is one word.
     """

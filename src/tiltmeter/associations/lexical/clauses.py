@@ -69,7 +69,7 @@ class Cast:
             self._gender[0] = "i"
 
     def paragraph(self) -> None:
-        """A new paragraph starts: people without a name are forgotten."""
+        """Start a new paragraph: forget people without a name."""
         if self.characters == 1:
             self._rivals.clear()
 
@@ -139,7 +139,7 @@ class Cast:
                 self._subject = NO_ONE
 
     def end_sentence(self, people: Iterable[int]) -> None:
-        """The sentence was about these people; "they" after it means both characters if no one else was there."""
+        """End a sentence about these people; a later "they" means both characters if the sentence mentions no one else."""
         if self.characters == 2 and set(people) >= _BOTH and "they" not in self._rivals:
             self._plural = _BOTH
 
@@ -203,7 +203,7 @@ def _previous(chunk: Chunk) -> Chunk:
 
 
 def _opens_with_as(chunk: Chunk) -> bool:
-    """ "As a young woman, ...", at the start of the sentence."""
+    """Return whether a noun phrase opens the sentence after "as", as in "As a young woman, ..."."""
     first = chunk.before.head.lemma == "as" and chunk.before.before is NO_CHUNK
     return first and chunk.after.kind in ("comma", "prep") and chunk.determined_by("a", "an")
 
@@ -301,7 +301,7 @@ class _Scan:
         return self._last if previous.kind == "np" else None
 
     def _independent(self, chunk: Chunk, before: Chunk, group: _Group) -> _Group:
-        """A noun phrase that depends on nothing: the subject to be, or an apposition to it."""
+        """Process an independent noun phrase: the next subject, or an apposition to it."""
         pending = self._pending
         if pending is not None:
             apposed = before.kind == "comma" and pending.chunk is _previous(before)
@@ -371,7 +371,7 @@ class _Scan:
         return self._current.people if parallel or before.kind == "comma" else NO_ONE
 
     def _introduces(self, chunk: Chunk) -> bool:
-        """ "a young woman named Maria": what is before the verb is said of whom the name means."""
+        """Attribute the description before a name to its bearer, as in "a young woman named Maria"; return whether there is one."""
         before, name = _previous(chunk), chunk.after
         if chunk.head.lemma not in ("name", "call") or before.kind != "np" or name.kind != "np":
             return False

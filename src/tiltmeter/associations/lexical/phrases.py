@@ -72,7 +72,7 @@ def _shown(found: Iterable[Word]) -> list[str]:
 
 
 def _attributes(chunk: Chunk) -> list[str]:
-    """What is before a name in its noun phrase: adjectives, and a role ("correspondent Aisha")."""
+    """Return the adjectives and the role before a name in its noun phrase ("correspondent Aisha")."""
     *before, _ = chunk.nouns
     role = before and before[-1].tag == "NN1" and before[-1].lemma not in words("titles")
     return _qualities(chunk) + ([" ".join(_shown([*_bound(chunk), *before]))] if role else [])
@@ -94,7 +94,7 @@ class _Reader:
         self._who = who
 
     def adjectives(self, chunk: Chunk, negation: str) -> list[str]:
-        """The adjectives and participles of state of a list that begins at a chunk; a role after them belongs to it too."""
+        """Return the adjectives and stative participles in the list that begins at a chunk, with a role that follows them."""
         found: list[str] = []
         first = True
         while kind := chunk.kind:
@@ -114,7 +114,7 @@ class _Reader:
         return found
 
     def _adjective(self, chunk: Chunk) -> tuple[str, Chunk]:
-        """The adjective with the complement it needs, and the last chunk read."""
+        """Return the adjective with its required complement, and the last chunk used."""
         text, after = _positive(chunk.head), _after(chunk)
         if not words("empty_adjectives").isdisjoint((text, chunk.head.lower)) or not text[0].isalpha():
             return "", chunk
@@ -128,7 +128,7 @@ class _Reader:
         return ("" if text in words("needs_complement") else text), chunk
 
     def role(self, chunk: Chunk, negation: str) -> list[str]:
-        """What a person is: the adjectives and the noun of a noun phrase, and the qualities that "with" adds."""
+        """Return what a noun phrase states about a person: its adjectives, its noun, and traits introduced by "with"."""
         head = chunk.head
         if chunk.owner or head.who >= 0 or head.tag in ("PNP", "PNI", "DT0", "CRD", "ORD", "DPS"):
             return []
@@ -150,7 +150,7 @@ class _Reader:
         return " ".join([*_shown([*_bound(chunk), *chunk.nouns[:-1]]), noun, *(["of", named] if named else [])])
 
     def trait(self, chunk: Chunk) -> list[str]:
-        """A quality that a person has, with what it is about."""
+        """Return a trait of a person with its complement, as a list of at most one phrase."""
         quality, about = chunk.head.lemma, chunk.after.preposition
         if chunk.kind != "np" or not is_trait(quality):
             return []
@@ -164,7 +164,7 @@ class _Reader:
         return [" ".join(kept)] if described or quality not in words("traits_told") else []
 
     def verb(self, chunk: Chunk, negation: str) -> list[str]:
-        """What a verb group says of its subject."""
+        """Return the phrases that a verb group predicates of its subject."""
         lemma, after = chunk.head.lemma, _after(chunk)
         negation = chunk.negation or negation
         if chunk.modal in words("shady_modals") or (chunk.modal and chunk.auxiliary == "have"):
@@ -192,7 +192,7 @@ class _Reader:
         return self.role(chunk, negation) if noun_like else []
 
     def _copula(self, chunk: Chunk, negation: str) -> list[str]:
-        """What follows "is": adjectives, a role, "able to ...", or a state ("in love", "in a wheelchair", "from Mexico")."""
+        """Return the predicate after "is": adjectives, a role, "able to ...", or a state ("in love", "in a wheelchair", "from Mexico")."""
         if chunk.kind in ("adj", "en", "not"):
             able = chunk.head.lemma == "able" and _after(chunk).kind == "to"
             return self.verb(_after(chunk), negation) if able else self.adjectives(chunk, negation)
@@ -218,7 +218,7 @@ class _Reader:
         return [f"is {'not ' if negation else ''}{text} {rest}".strip()]
 
     def _as_role(self, chunk: Chunk, negation: str) -> list[str]:
-        """ "worked as a nurse"."""
+        """Return the role after "as" ("worked as a nurse")."""
         if chunk.head.lemma not in words("role_verbs"):
             return []
         for _ in range(4):
@@ -256,9 +256,9 @@ class _Reader:
         return [f"{ {'never': f'never {verb}', 'not': f'does not {lemma}'}.get(negation, verb) } {rest}".strip()]
 
     def _noun(self, chunk: Chunk, room: int = _LONGEST_NOUN) -> str | None:
-        """A noun phrase as an object, people generalised; None where it is none or says nothing ("it", "her eyes").
+        """Return a noun phrase as an object, with people generalised; None if it is uninformative ("it", "her eyes") or no noun phrase.
 
-        Of a phrase that has more words than `room` the first adjectives are left out.
+        The first adjectives are dropped if the phrase has more words than `room`.
         """
         head = chunk.head
         if chunk.kind != "np":
@@ -278,18 +278,18 @@ class _Reader:
         return " ".join(first + rest)
 
     def _person(self, chunk: Chunk) -> str | None:
-        """A name or pronoun in general words; None for the person of whom something is said."""
+        """Generalise a name or pronoun ("someone", "others"); return None for the person described."""
         people = chunk.people
         if people:
             return None if people == {self._who} else "the other" if chunk.head.who < 2 and max(people) < 2 else "someone"
         return {"they": "others", "i": None}.get(str(pronoun_class(chunk.head.lower)), "someone")
 
     def _thing(self, chunk: Chunk, room: int = _LONGEST) -> str | None:
-        """A noun phrase or a gerund."""
+        """Return a noun phrase or a gerund as an object; None if it is neither."""
         return self._noun(chunk) or (self._action(chunk, room) if chunk.kind == "ing" else None)
 
     def _action(self, chunk: Chunk, room: int = _LONGEST) -> str | None:
-        """ "helping others", "to explore the world" or "explore the world" in at most `room` words."""
+        """Return a verb with its complement in at most `room` words: "helping others", "to explore the world", "explore the world"."""
         verb = [chunk.head.lower if chunk.kind == "ing" else chunk.head.lemma]
         if chunk.kind == "to":
             verb = _shown(word for word in chunk.words if word.tag not in ("AV0", "XX0"))
@@ -297,16 +297,16 @@ class _Reader:
         return None if rest is None or (not rest and verb == ["to", "be"]) else " ".join([*verb, *rest.split()])
 
     def _complement(self, chunk: Chunk, *, passive: bool = False, two: bool = False, room: int = _LONGEST) -> str | None:
-        """What belongs to the verb before a chunk, "" where nothing does; None where it says nothing of interest.
+        """Return the complement of the verb before a chunk, "" if it has none, or None if it is uninformative.
 
         Parameters
         ----------
         passive
-            The verb is a passive: it has no object.
+            Whether the verb is passive and has no object.
         two
-            The verb may have two objects ("gives someone a book").
+            Whether the verb can have two objects ("gives someone a book").
         room
-            The number of words it may have.
+            Maximum number of words.
         """
         found: list[str] = []
         has_object = False
@@ -331,9 +331,9 @@ class _Reader:
         return " ".join(found)
 
     def _modifier(self, chunk: Chunk, has_object: bool, room: int) -> tuple[Sequence[str], Chunk, bool] | None:
-        """The words of an adverb, particle, adjective or prepositional phrase, the chunk after it, and whether no object can follow.
+        """Return the words of an adverb, particle, adjective or prepositional phrase, the next chunk, and whether no object can follow.
 
-        No words where it says nothing or gives the time; None where it does not belong to the verb.
+        There are no words if the modifier is uninformative or gives the time. The result is None if it does not belong to the verb.
         """
         kind, text, after = chunk.kind, chunk.head.lower, chunk.after
         if kind == "adv":

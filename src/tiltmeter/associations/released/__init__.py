@@ -1,4 +1,4 @@
-"""Released results of the method, reported and analysed again; and how right the judge steps are."""
+"""Summaries and reanalysis of released results, and validation of the judge's steps."""
 
 import lazy_loader
 

@@ -1,8 +1,8 @@
-"""Released BADF results: the associations, summarised as in the paper's tables, and the counts behind them.
+"""Released BADF results: the associations, summarised as in the paper's tables, and the reconstructed counts.
 
-A released row gives a score and a p-value; the integer counts behind them were recovered by inversion and come as a file of their
-own, in one of two forms: for two identities `a`, `c` (lists of the identity and of the other one with the concept), `n_lists`,
-`n_mentions`; for more identities `a`, `min`, `max`, `total` over identities and `n` (lists of each identity).
+A released row contains a score and a p-value. The integer counts were reconstructed from these and are stored in a separate file, in one
+of two formats: for two identities `a`, `c` (lists of the identity and of the other one with the concept), `n_lists` and `n_mentions`; for
+more identities `a`, `min`, `max`, `total` (over identities) and `n` (lists of each identity).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ RELEASED = {
     "context": String,  # location category
     "identity": String,
     "concept": String,
-    "score": Float64,  # distinctiveness, as executed in the released code
+    "score": Float64,  # distinctiveness, as computed by the released code
     "p": Float64,  # chi-squared, one per concept and location category
-    "exclusive": Boolean,  # the judge said that the concept belongs to the identity alone: no association
+    "exclusive": Boolean,  # judged to belong to the identity by definition, so not an association
 }
 """Columns of a released table."""
 
@@ -36,66 +36,66 @@ COUNTED = {
     "context": String,
     "identity": String,
     "concept": String,
-    "count": Int64,  # lists of the identity with the concept
-    "least": Int64,  # over all identities
+    "count": Int64,  # number of lists of the identity with the concept
+    "least": Int64,  # smallest count over all identities
     "greatest": Int64,
     "total": Int64,
-    "lists": Int64,  # of each identity
+    "lists": Int64,  # number of lists of each identity
     "p": Float64,  # as released
-    "identities": Int64,  # how many there are in the category
+    "identities": Int64,  # number of identities in the category
 }
-"""Columns of a table of recovered counts: one row per released association."""
+"""Columns of a table of reconstructed counts, with one row per released association."""
 
 TEST = ["context", "concept"]
 _NAMES = ["Location Category", "Demographic Identity", "Phrase"]
 _OF_COUNTS = {"setting": "setting", "cat": "category", "loc": "context", "id": "identity", "phrase": "concept"}
 _SAME = 1e-9
-"""How close, relatively, p-values must come to the released ones."""
+"""Relative tolerance for equal p-values."""
 
 
-# -- tables a user gives, read as text with the row of each value, so that every error names file, row and column -----
+# -- tables from users, read as text with row numbers, so that every error message names file, row and column ---------
 
 ROW = "row"
-"""Column of a record's number as a spreadsheet shows it: the header of a CSV file is row 1, the first record row 2."""
+"""Column with the row number as in a spreadsheet: the header of a CSV file is row 1, and the first record is row 2."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """The records of a file: every value as text ("" where there is none) or a list, with its number in ROW."""
+    """The records of a file, with all values as text ("" for missing ones) or lists, and their row numbers in ROW."""
 
     path: Path
     rows: DataFrame
 
     def demand(self, columns: Iterable[str], *, lists: bool = False) -> None:
-        """Raise InputError for the first of `columns` that is missing or holds no text (nor, with `lists`, lists)."""
+        """Raise InputError for the first of `columns` that is missing or does not contain text (with `lists`: text or lists)."""
         there = [column for column in self.rows.columns if column != ROW]
         for name in columns:
             check_known(name, there, f"{self.path} has no column {name!r}")
             kind = self.rows.schema[name]
             if kind.is_nested() and not (lists and isinstance(kind, pl.List)):
-                raise InputError(f"{self.path}, column {name!r} holds {kind}, not text; give the text itself")
+                raise InputError(f"{self.path}, column {name!r} contains {kind} instead of text; convert it to text")
 
     def refuse(self, wrong: Expr | Series, column: str, what: str) -> None:
-        """Raise InputError about the value in `column` of the first row for which `wrong` holds."""
+        """Raise InputError for the value in `column` of the first row for which `wrong` is true."""
         found = self.rows.filter(wrong)
         if found.height:
             raise InputError(f"{self.path}, row {found[ROW][0]}, column {column!r}: {found[column][0]!r} {what}")
 
     def refuse_empty(self, columns: Iterable[str]) -> None:
-        """Raise InputError for the first value of `columns` that is empty."""
+        """Raise InputError for the first empty value in `columns`."""
         for column in columns:
             self.refuse(col(column).str.strip_chars() == "", column, "is empty")
 
     def refuse_repeats(self, columns: Sequence[str]) -> None:
-        """Raise InputError where two rows have the same values in `columns`."""
+        """Raise InputError if two rows have the same values in `columns`."""
         numbered = self.rows.with_columns(earlier=col(ROW).first().over(columns)).filter(col(ROW) != col.earlier)
         if numbered.height:
             row = numbered.row(0, named=True)
             values = ", ".join(f"{row[name]!r}" for name in columns)
-            raise InputError(f"{self.path}, row {row[ROW]} says again what row {row['earlier']} says: {values} may be there once")
+            raise InputError(f"{self.path}, row {row[ROW]} repeats row {row['earlier']}: {values} may occur only once")
 
     def numbers(self, column: str, *, low: float, high: float, whole: bool = False) -> Series:
-        """Column `column` as finite numbers in [low, high]; raises InputError for any other value, or where `whole`, for a fraction."""
+        """Return a column as finite numbers in [low, high], or whole numbers; raise InputError for any other value."""
         self.demand((column,))
         values = self.rows[column].str.strip_chars().cast(Float64, strict=False)
         right = (values >= low) & (values <= high) & values.is_finite() & (values.floor() == values if whole else True)
@@ -104,17 +104,17 @@ class Sheet:
         return values.cast(Int64) if whole else values
 
     def only(self, kept: Expr | Series) -> Sheet:
-        """Some of the rows."""
+        """Return a sheet with some of the rows."""
         return Sheet(self.path, self.rows.filter(kept))
 
 
 def read_sheet(path: Path) -> Sheet:
-    """The records of a CSV, JSON Lines or Parquet file.
+    """Read a CSV, JSON Lines or Parquet file.
 
     Raises
     ------
     InputError
-        There is no such file, it cannot be read, or it holds no record.
+        The file does not exist, cannot be read, or contains no records.
     """
     if not is_file(path):
         raise InputError(f"there is no file {path}{': it is a folder' if path.is_dir() else ''}")
@@ -123,7 +123,7 @@ def read_sheet(path: Path) -> Sheet:
     except pl.exceptions.PolarsError as error:
         raise InputError(f"{path} cannot be read: {why(error)}") from error
     if table.is_empty():
-        raise InputError(f"{path} holds no rows")
+        raise InputError(f"{path} contains no rows")
     return Sheet(path, table.with_row_index(ROW, 2 if path.suffix.lower() == ".csv" else 1))
 
 
@@ -131,13 +131,13 @@ def read_sheet(path: Path) -> Sheet:
 
 
 def read_released(path: Path) -> DataFrame:
-    """The associations of a released file, in its order, with the columns RELEASED.
+    """Read a file of released associations; return it in the same order, with the columns RELEASED.
 
     Raises
     ------
     InputError
         A column is missing, a name is empty, a score is negative, a p-value lies outside [0, 1], an answer is neither YES nor NO,
-        or an association is there twice; file, row and column are named.
+        or an association occurs twice; the message names the file, row and column.
     """
     sheet = read_sheet(path)
     sheet.demand((*_NAMES, "Score", "P-Value", "Prompt Response"))
@@ -150,9 +150,9 @@ def read_released(path: Path) -> DataFrame:
 
 
 def summary(released: DataFrame) -> DataFrame:
-    """Per identity: count, mean, least and greatest score, mean and median p (the paper's Tables 2 and 14).
+    """Summarise each identity by count, mean, smallest and largest score, and mean and median p (Tables 2 and 14 of the paper).
 
-    Rows judged exclusive are no associations and do not count, here and in `top` and `by_location`.
+    Rows judged exclusive are not associations and are excluded here, in `top` and in `by_location`.
     """
     score, p = col.score, col.p
     figures = {
@@ -167,7 +167,7 @@ def summary(released: DataFrame) -> DataFrame:
 
 
 def top(released: DataFrame, k: int = 10, *, each_identity: bool = False) -> DataFrame:
-    """The `k` associations of greatest score, overall or of each identity (Tables 15 to 20); equal scores in the order of the file."""
+    """Return the `k` associations with the largest scores, overall or by identity (Tables 15 to 20); ties keep the order of the file."""
     ranked = released.filter(~col.exclusive).sort("score", descending=True, maintain_order=True)
     if not each_identity:
         return ranked.head(k)
@@ -175,28 +175,28 @@ def top(released: DataFrame, k: int = 10, *, each_identity: bool = False) -> Dat
 
 
 def by_location(released: DataFrame) -> DataFrame:
-    """Number of associations of each identity and location category, cells without any included: identity, context, count."""
+    """Count the associations of every identity and location category, including cells with none: identity, context, count."""
     contexts = released.select(col.context.unique(maintain_order=True))
     cells = released.select(col.identity.unique().sort()).join(contexts, how="cross")
     counts = released.group_by("identity", "context").agg(count=(~col.exclusive).sum().cast(Int64))
     return beside(cells, counts, "identity", "context").with_columns(col.count.fill_null(0))
 
 
-# -- recovered counts -------------------------------------------------------------------------------------------------
+# -- reconstructed counts ---------------------------------------------------------------------------------------------
 
 
 def read_counts(path: Path) -> DataFrame:
-    """Recovered counts of a file in either form, with the columns COUNTED.
+    """Read a file of reconstructed counts in either format; return the columns COUNTED.
 
     Raises
     ------
     InputError
-        A column is missing, a value is no count, a count lies outside those it belongs to, or a row is there twice; file, row and
-        column are named.
+        A column is missing, a value is not a count, the counts of a row are inconsistent, or a row occurs twice; the message names the
+        file, row and column.
     """
     sheet = read_sheet(path)
     sheet.demand(_OF_COUNTS)
-    # Two rows of one test have each the other's count in c, so the form itself says that there are two identities.
+    # Only the format for two identities has the column c, the count of the other identity.
     two = "c" in sheet.rows.columns
     counts = ("a", "c", "n_lists") if two else ("a", "min", "max", "total", "n")
     sheet.demand((*counts, "p"))
@@ -211,25 +211,27 @@ def read_counts(path: Path) -> DataFrame:
         number = col.identity.n_unique().over("setting", "category")
         table = table.rename({"min": "least", "max": "greatest"}).with_columns(identities=number)
     fits = col.count.is_between("least", "greatest") & (col.greatest <= pl.min_horizontal("lists", "total"))
-    Sheet(path, table).refuse(~fits, "count", "does not fit together with the least, greatest and total count and the lists of its row")
+    Sheet(path, table).refuse(
+        ~fits, "count", "is inconsistent with the smallest, largest and total count or the number of lists in its row"
+    )
     return conform(table, COUNTED)
 
 
 def counts_behind(released: DataFrame, counts: DataFrame, setting: str | None, category: str | None) -> DataFrame:
-    """The counts of the rows of `released`, in its order, with its columns `score` and `exclusive` beside them.
+    """Return the counts of the rows of `released`, in the same order, with the columns `score` and `exclusive` added.
 
-    Setting and category are those given, or the ones whose rows are the released ones.
+    Setting and category are those given, or the ones whose rows match the released ones.
 
     Raises
     ------
     InputError
-        No setting and category of the counts, or several, hold every released row, or those given do not.
+        The given setting and category do not contain every released row, or without them, none or several do.
     """
     for column, wanted in (("setting", setting), ("category", category)):
         if wanted is not None:
             counts = counts.filter(col(column) == wanted)
             if counts.is_empty():
-                raise InputError(f"--{column} {wanted!r} fits no row of the counts")
+                raise InputError(f"--{column} {wanted!r} matches no row of the counts")
     keys = ["context", "identity", "concept"]
     rows = released.select(*keys, "score", "exclusive", p_released="p")
     same_p = (col.p - col.p_released).abs() <= _SAME * col.p_released
@@ -240,21 +242,21 @@ def counts_behind(released: DataFrame, counts: DataFrame, setting: str | None, c
         return found.join(whole, on=["setting", "category"], how="semi", maintain_order="left")
     if whole.height > 1:
         fits = " or ".join(f"--setting {one} --category {other}" for one, other, _ in whole.iter_rows())
-        raise InputError(f"several parts of the counts fit the released rows: choose one with {fits}")
+        raise InputError(f"several parts of the counts match the released rows: choose one with {fits}")
     near = [f" (nearest: {one} {other}, {size} rows)" for one, other, size in sizes.sort("len", descending=True).head(1).iter_rows()]
     raise InputError(
-        f"the counts do not hold all {released.height} released rows with their p-values{''.join(near)}: give the counts of this file"
+        f"the counts do not contain all {released.height} released rows with their p-values{''.join(near)}: give the counts of this file"
     )
 
 
 def complete_counts(block: DataFrame) -> DataFrame:
-    """Counts with a row for every identity of each context and concept, those without a released row included.
+    """Complete the counts to a row for every identity of each context and concept, including identities without a released row.
 
-    An identity without a released row has the least count, or its row was left out as exclusive. The total gives one hidden
-    count; of two, one is the least; of three, one is the least and the p-value, which fixes the sum of squares where all
-    identities have as many lists, gives the other two. Where the hidden counts differ and there are several, it is not known which
-    hidden identity has which (`known` is false): they are given in falling order to the identities in alphabetical order,
-    which changes nothing about the released rows.
+    An identity has no released row if its count is the smallest, or if the row was left out as exclusive. One hidden count follows from
+    the total. Of two, one is the smallest count. Of three, one is the smallest, and the other two follow from the p-value, which
+    determines the sum of squares because all identities have the same number of lists. If several hidden counts differ, their
+    assignment to identities is unknown (`known` is false): they are assigned in descending order to the identities in alphabetical
+    order, which does not affect the released rows.
 
     Parameters
     ----------
@@ -264,17 +266,17 @@ def complete_counts(block: DataFrame) -> DataFrame:
     Returns
     -------
     pl.DataFrame
-        context, concept, identity, count, lists, mentions, known. Mentions follow from the scores, (count - least) / score;
-        null for an identity without any released row in the context.
+        context, concept, identity, count, lists, mentions, known. The mentions are derived from the scores,
+        (count - least) / score; null for an identity without any released row in the context.
 
     Raises
     ------
     InputError
-        Counts of one concept contradict each other, or its hidden counts cannot be determined.
+        The counts of a concept are inconsistent, or its hidden counts cannot be determined.
     """
     identities = block.select(col.identity.unique().sort())
     if missing := block["identities"][0] - identities.height:
-        raise InputError(f"{missing} of the {block['identities'][0]} identities has no released row at all: its counts are not known")
+        raise InputError(f"{missing} of {block['identities'][0]} identities have no released row, so their counts are unknown")
     every = _hidden_counts(block).select(*TEST, "lists", "hidden").join(identities, how="cross")
     whole = beside(every, block.select(*TEST, "identity", "count"), *TEST, "identity")
     is_hidden = col.count.is_null()
@@ -289,7 +291,7 @@ def complete_counts(block: DataFrame) -> DataFrame:
 
 
 def _hidden_counts(block: DataFrame) -> DataFrame:
-    """Per context and concept: lists, and the counts of the identities without a released row, in falling order."""
+    """Return the lists, and the counts of the identities without a released row in descending order, by context and concept."""
     k, shared = block["identities"][0], ("lists", "total", "least", "greatest", "p")
     count, least, rest, absent = (col(name) for name in ("count", "least", "rest", "absent"))
     concepts = block.group_by(TEST, maintain_order=True).agg(
@@ -300,7 +302,7 @@ def _hidden_counts(block: DataFrame) -> DataFrame:
         squares=(count * count).sum(),
     )
     _refuse_concepts(concepts.filter(col.variants > 1), "has counts that differ between its rows")
-    # One is the least wherever there are several, so of two, or where all are the least, the total gives the other.
+    # One of several hidden counts is the smallest. With two, or if all are the smallest, the total determines the rest.
     by_total = pl.concat_list(rest - (absent - 1) * least, *[least] * k).list.head(absent)
     by_p = pl.concat_list(_pair_of_counts(concepts, k), least)
     hidden = when((absent < 3) | (rest == absent * least)).then(by_total).when(absent == 3).then(by_p)
@@ -312,10 +314,10 @@ def _hidden_counts(block: DataFrame) -> DataFrame:
 
 
 def _pair_of_counts(concepts: DataFrame, k: int) -> Expr:
-    """The two hidden counts beside the least one, from the sum of squares that the p-value fixes."""
+    """Return the two hidden counts in addition to the smallest one, from the sum of squares, which the p-value determines."""
     from scipy.stats import chi2
 
-    # Chi-squared of k x 2 with n lists each: sum (a - E)^2 n / (E (n - E)), E the mean count.
+    # Chi-squared of a k x 2 table with n lists each: sum (a - E)^2 n / (E (n - E)), where E is the mean count.
     n, expected = col.lists, col.total / k
     statistic = Series("statistic", chi2.isf(concepts["p"].to_numpy(), k - 1))
     squares = lit(statistic) * expected * (n - expected) / n + k * expected * expected

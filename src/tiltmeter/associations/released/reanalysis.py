@@ -1,4 +1,4 @@
-"""Which released associations survive rules that the published analysis did not apply."""
+"""Reanalysis of released associations by rules that the published analysis did not apply."""
 
 from __future__ import annotations
 
@@ -16,61 +16,62 @@ from tiltmeter.stats import benjamini_hochberg, exact_independence_p
 from tiltmeter.study import beside
 
 LEVEL = 0.05
-"""Of every test and of the false-discovery rate."""
+"""Significance level of each test, and level of the false discovery rate."""
 MINIMUM = 5
-"""Least number of lists an association rests on."""
+"""Minimum number of lists with the concept."""
 
 RULES = {
     "published": "as released",
-    "fdr_released": "q < 0.05, Benjamini-Hochberg over the released tests alone: by construction all",
+    "fdr_released": "q < 0.05, Benjamini-Hochberg over the released tests alone: always met",
     "fdr": "q < 0.05, Benjamini-Hochberg over the whole family",
     "highest": "no identity has a higher rate",
-    "support": f"at least {MINIMUM} lists of the identity hold the concept",
-    "exact": "p < 0.05, exact where an expected count is below 5",
-    "together": "highest and support, and q < 0.05 by the exact p over the tests with such support",
-    "default": "Tiltmeter's default definition: the highest against all others, q < 0.05 likewise",
+    "support": f"at least {MINIMUM} lists of the identity contain the concept",
+    "exact": "p < 0.05, exact if an expected count is below 5",
+    "together": "highest and support, and q < 0.05 by the exact p over the tests with this support",
+    "default": "Tiltmeter's default definition: the highest rate against all others, q < 0.05 over the same tests",
 }
-"""The rules, each by itself, and together."""
+"""The rules, separately and together."""
 
 FACTS = {
     "not_highest": "another identity has a higher rate",
-    "single": "one list alone holds the concept",
+    "single": "only one list contains the concept",
     "needs_exact": "an expected count is below 5",
 }
-"""What else is counted of the released rows."""
+"""Further properties of the released rows."""
 
 _SAME = 1e-9
-"""How close, relatively, the counts must come to the released scores and p-values."""
+"""Relative tolerance between the released scores and p-values and those computed from the counts."""
 
 
 class Families(NamedTuple):
-    """How many tests there were, of which only the significant ones were released."""
+    """Numbers of tests; only significant ones were released."""
 
     released: int
-    """Location categories and concepts with a released row: at least so many."""
+    """Number of tests (location category and concept) with a released row: a lower bound."""
     bound: int | None
-    """At most so many: each further concept takes a mention of its own, and the mentions are known. None: they are not."""
+    """Upper bound: each further concept needs a mention. None if the numbers of mentions are unknown."""
     used: int
-    """The family of the rule `fdr`: the stated number, or the bound."""
+    """Family size of the rule `fdr`: the stated number, or the bound."""
     supported: int
-    """The family of the rule `together`: the stated number, or the bound for concepts that stand in at least MINIMUM lists."""
+    """Family size of the rule `together`: the stated number, or the bound for concepts in at least MINIMUM lists."""
     stated: bool
+    """Whether the number of tests was given."""
 
 
 class Reanalysis(NamedTuple):
-    """What `reanalyse` gives."""
+    """The results of `reanalyse`."""
 
     setting: str
     category: str
     associations: DataFrame
     """One row per released association, in the order of the file: context, identity, concept, score, p (as released); count, lists,
     rate, others_rate, effect with low and high (against the pooled others; 95% Newcombe interval); leader_rate and leader (the
-    greatest rate and whose it is; null where several share it, or hidden counts cannot be distinguished); p_exact; q_released, q,
-    q_together, q_default; whether the row keeps each of RULES and shows each of FACTS."""
+    highest rate and its identity; null if several share it, or hidden counts cannot be distinguished); p_exact; q_released, q,
+    q_together, q_default; whether the row meets each of RULES and has each of FACTS."""
     rules: DataFrame
-    """identity (null: all of them), rule, rows, of."""
+    """Counts by identity (null: all of them) and rule: identity, rule, rows, of."""
     facts: DataFrame
-    """identity (null: all of them), fact, rows, of."""
+    """Counts by identity (null: all of them) and fact: identity, fact, rows, of."""
     families: Families
 
 
@@ -82,29 +83,29 @@ def reanalyse(
     category: str | None = None,
     tests: int | None = None,
 ) -> Reanalysis:
-    """Apply each of RULES to released associations, by itself and together.
+    """Apply the RULES to released associations, separately and together.
 
-    The released p-values are those below 0.05 of tests whose number was not published, so Benjamini and Hochberg's procedure over
-    the released tests alone keeps all of them, whatever they are. The rule `fdr` therefore uses the number of tests that is stated,
-    or the greatest possible one. With either, "q < 0.05" is exact as long as the tests that were not released have p >= 0.05, and
-    errs towards dropping where significant ones were left out as exclusive.
+    Only p-values below 0.05 were released, and the number of tests was not published, so the Benjamini-Hochberg procedure over the
+    released tests alone always retains all of them. The rule `fdr` therefore uses the stated number of tests, or the largest possible
+    one. With either, "q < 0.05" is exact if the tests that were not released have p >= 0.05, and conservative if significant ones were
+    left out as exclusive.
 
     Parameters
     ----------
     released
-        From `read_released`; rows judged exclusive are no associations and are not judged.
+        From `read_released`; rows judged exclusive are excluded.
     counts
         From `read_counts`.
     setting, category
-        Part of the counts; None: the part that fits the released rows.
+        The part of the counts; None: the part that matches the released rows.
     tests
-        Number of tests the study made (location categories x concepts), if it is known.
+        The number of tests in the study (location categories times concepts), if known.
 
     Raises
     ------
     InputError
-        The counts do not give the released scores and p-values; or there is no family: `tests` is not given and the mentions do not
-        bound it, or it is less than the number of released tests.
+        The counts do not reproduce the released scores and p-values, `tests` is less than the number of released tests, or `tests` is
+        not given and the mentions do not bound it.
     """
     block = counts_behind(released, counts, setting, category)
     whole = complete_counts(block)
@@ -119,7 +120,7 @@ def reanalyse(
 
 
 def _check_against_released(block: DataFrame, described: DataFrame) -> None:
-    """Refuse counts that do not give the released scores and p-values by the definition of the released code."""
+    """Check that the counts reproduce the released scores and p-values by the definition of the released code."""
     again = described.select(*TEST, "identity", "score_again", "p_again")
     both = beside(block, again, *TEST, "identity")
     near = [(col(f"{name}_again") - col(name)).abs() <= _SAME * col(name) for name in ("score", "p")]
@@ -133,7 +134,7 @@ def _check_against_released(block: DataFrame, described: DataFrame) -> None:
 
 
 def _tests_of(described: DataFrame) -> DataFrame:
-    """One row per context and concept: total, p as published, exact where an expected count is below 5, and by the default definition."""
+    """Return one row per context and concept: the total, and p as published, by the default definition, and exact where needed."""
     made = described.group_by(TEST, maintain_order=True).agg(
         "count",
         col.lists.first(),
@@ -153,17 +154,17 @@ def _families_of(described: DataFrame, made: DataFrame, tests: int | None) -> Fa
     bound, supported = (_most_tests(described, made, minimum) for minimum in (1, MINIMUM))
     if tests is not None:
         if tests < made.height:
-            raise InputError(f"--tests {tests}: the released rows alone are of {made.height} tests")
+            raise InputError(f"--tests {tests}: the released rows alone are from {made.height} tests; give at least that number")
         return Families(made.height, bound, tests, tests, stated=True)
     if bound is None or supported is None:
-        raise InputError("an identity has no released row in some location category, so the number of tests has no bound: give --tests N")
+        raise InputError("an identity has no released row in some location category, so the number of tests is not bounded: give --tests N")
     return Families(made.height, bound, bound, supported, stated=False)
 
 
 def _most_tests(described: DataFrame, made: DataFrame, minimum: int) -> int | None:
-    """The greatest possible number of tests of concepts that are in at least `minimum` lists; None where mentions are not known.
+    """Return the largest possible number of tests of concepts in at least `minimum` lists; None if the mentions are unknown.
 
-    In each context the mentions that the released concepts do not use up can be shared among so many others at most.
+    In each context, the mentions that are not of released concepts bound the number of further concepts.
     """
     cells = described.unique(["context", "identity"])
     if cells["mentions"].null_count():
@@ -175,7 +176,7 @@ def _most_tests(described: DataFrame, made: DataFrame, minimum: int) -> int | No
 
 
 def _with_q_values(made: DataFrame, families: Families) -> DataFrame:
-    """With q over the released tests, over the family, and, by exact and default p, over that of tests with support."""
+    """Add q-values over the released tests, over the whole family, and (for the exact and default p) over the tests with support."""
     supported = col.total >= MINIMUM
     columns = {
         "q_released": (col.p_published, families.released),
@@ -185,14 +186,14 @@ def _with_q_values(made: DataFrame, families: Families) -> DataFrame:
     }
     for name, (p, family) in columns.items():
         values = made.select(p.fill_null(np.nan)).to_series().to_numpy()
-        # Tests that were not released rank behind, so q in a family of m is m / (tests at hand) times q among the tests at hand.
+        # Tests that were not released have larger p, so q in a family of m is m / (number of tests here) times q among the tests here.
         q = benjamini_hochberg(values) * (family / max(1, int((~np.isnan(values)).sum())))
         made = made.with_columns(Series(name, np.minimum(1.0, q)).fill_nan(None))
     return made
 
 
 def _judge(rows: DataFrame, described: DataFrame, made: DataFrame) -> DataFrame:
-    """Associations with their effects, q-values, and the rules they keep."""
+    """Return the associations with their effects and q-values, and the rules they meet."""
     effects = ["rate", "others_rate", "effect", "low", "high"]
     highest = described.filter(col.count == col.count.max().over(TEST))
     named = when((pl.len() == 1) & col.known.first()).then(col.identity.first())
@@ -223,7 +224,7 @@ def _judge(rows: DataFrame, described: DataFrame, made: DataFrame) -> DataFrame:
 
 
 def _tally(rows: DataFrame, name: str, columns: list[str]) -> DataFrame:
-    """For each column of truth values how many rows of each identity, and of all (identity null, first), have it."""
+    """Count the true values of each column, in total (identity null, first) and by identity."""
     by_identity = rows.group_by("identity").agg(col(columns).sum(), of=pl.len()).sort("identity")
     overall = rows.select(col(columns).sum(), of=pl.len())
     both = pl.concat([overall, by_identity], how="diagonal").unpivot(

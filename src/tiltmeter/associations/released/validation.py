@@ -1,9 +1,10 @@
-"""Validation of the judge steps from a sample that people annotated: how right extraction, decomposition, unifying and filter are.
+"""Accuracy of the judge's steps (extraction, decomposition, clustering, exclusivity filter) against human annotations.
 
-A phrase counts as right if the corrected list of the same character of the same story holds the same words; case and white space
-do not matter, and a phrase counts once in a list. Recall is the share of the corrected phrases that the judge listed, precision
-(after decomposition: accuracy) the share of the judge's phrases that the corrected list keeps. Macro means are over stories, micro
-figures over all phrases. Scores typed into a sheet are shown beside, and every one that differs from the recomputed one is listed.
+A phrase is correct if the corrected list of the same character of the same story contains the same words; case and white space are
+ignored, and a phrase counts once in a list. Recall is the share of corrected phrases that the judge listed; precision (after
+decomposition: accuracy) is the share of the judge's phrases that the corrected list contains. Macro figures are means over stories, micro
+figures are computed over all phrases. Scores recorded in the sheet are reported as well; those that differ from the recomputed ones are
+listed.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ JACKKNIFE_GROUPS = 200
 FIGURES = {
     "step": String,  # "extraction", "decomposition", "unifying" or "exclusivity"
     "metric": String,
-    "estimate": Float64,  # recomputed; null where the sample does not allow it
-    "low": Float64,  # null: a plain count, or nothing to resample
+    "estimate": Float64,  # recomputed; null if the sample does not allow it
+    "low": Float64,  # null for counts, and if there is nothing to resample
     "high": Float64,
-    "n": Int64,  # units the figure rests on
-    "units": String,  # what they are: "stories", "decisions", "gold clusters"
-    "interval": String,  # how the interval was made, and what was resampled
-    "typed": Float64,  # the figure by the scores typed into the sheet
+    "n": Int64,  # number of units
+    "units": String,  # "stories", "decisions" or "gold clusters"
+    "interval": String,  # method of the interval, and what was resampled
+    "typed": Float64,  # the figure according to the scores recorded in the sheet
 }
 DISAGREEMENTS = {
-    "row": Int64,  # of the sheet, its header being row 1
-    "about": String,  # the concept decided on; null for a story or the whole sample
+    "row": Int64,  # row of the sheet; the header is row 1
+    "about": String,  # the concept of a decision; null for a story or the whole sample
     "step": String,
     "metric": String,
     "typed": Float64,
@@ -50,7 +51,7 @@ DISAGREEMENTS = {
 }
 
 _OWN_LISTS = {"extraction": ("found", "truth"), "decomposition": ("decomposed", "decomposed_truth")}
-"""Step -> columns of the judge's lists and the corrected ones."""
+"""Columns of the judge's lists and of the corrected lists, by step."""
 _RELEASED_LISTS = {"extraction": ("1_summ", "1_ans"), "decomposition": ("2_summ_combine", "2_ans")}
 _RELEASED_SCORES = {
     "recall_1": ("extraction", "recall"),
@@ -60,7 +61,7 @@ _RELEASED_SCORES = {
 _RELEASED_TOTALS = {"homogeneity": "homogeneity", "completeness": "completeness", "v-measure": "v_measure"}
 _DENOMINATORS = {"extraction": {"recall": "truth", "precision": "found"}, "decomposition": {"accuracy": "found"}}
 _TYPED = {"row": pl.UInt32, "story": String, "step": String, "metric": String, "typed": String}
-"""Scores typed beside the stories, as they are written there."""
+"""Columns of the scores recorded in a sheet, as text."""
 _ANSWERS = {"yes": True, "true": True, "no": False, "false": False}
 _OUTCOMES = ("true positives", "false negatives", "false positives", "true negatives")
 _WILSON = "Wilson, decisions independent"
@@ -70,37 +71,39 @@ Rows = list[dict[str, Any]]
 
 
 class Validation(NamedTuple):
-    """What a sample shows."""
+    """The results of `validate`."""
 
     figures: DataFrame
-    """Columns FIGURES."""
+    """One row per step and metric, with the columns FIGURES."""
     disagreements: DataFrame
-    """Columns DISAGREEMENTS: what was typed and is not what the sheet's own rows give."""
+    """Recorded scores that differ from the recomputed ones, with the columns DISAGREEMENTS."""
 
 
 def validate(path: Path, *, concepts: Path | None = None) -> Validation:
-    """Figures of an annotated sample, each with its interval, and the typed scores that differ from them.
+    """Compute the accuracy figures of an annotated sample with intervals, and compare them with the recorded scores.
 
-    The kind of a sample is known by its columns. Released sheets: `1_summ`, `2_summ_combine`, `1_ans`, `2_ans` (lists before and after
-    decomposition, by the judge and corrected; a line a character, "name: phrase; phrase") with typed scores; or `gt`, `filter_res`
-    (YES or NO) with the typed tally `RES`. Our own tables: `story`, `character` with `found`, `truth` or `decomposed`,
-    `decomposed_truth` or all four (a list, or text with ";" between phrases); `concept`, `truth`, `found` (yes or no); `phrase`, `gold`
-    and `concept`.
+    The columns determine the kind of the sample. Released sheets have `1_summ`, `2_summ_combine`, `1_ans` and `2_ans` (the judge's and the
+    corrected lists before and after decomposition; one line "name: phrase; phrase" per character) with recorded scores; or `gt` and
+    `filter_res` (YES or NO) with the recorded tally `RES`. Other tables have `story` and `character` with `found` and `truth`, or
+    `decomposed` and `decomposed_truth`, or all four (lists, or text with ";" between phrases); `concept`, `truth` and `found` (yes or
+    no); or `phrase`, `gold` and `concept`.
 
     Parameters
     ----------
+    path
+        A CSV, JSON Lines or Parquet file.
     concepts
-        A run's table of phrases and concepts, for a sample of gold clusters that does not hold them.
+        The table `concepts` of a run, for a sample of gold clusters without the column `concept`.
 
     Raises
     ------
     InputError
-        The columns are none of these, or a value cannot be read; file, row and column are named.
+        The columns are none of these, or a value is invalid; the message names the file, row and column.
     """
     sheet = read_sheet(path)
     columns = set(sheet.rows.columns)
     if concepts is not None and "gold" not in columns:
-        raise InputError(f"--concepts goes with a sample of phrases and gold clusters, which {path} is not")
+        raise InputError(f"--concepts applies only to a sample with phrases and gold clusters, which {path} is not")
     disagreements: Rows = []
     if columns & {"1_summ", "1_ans"}:
         stories, totals = _read_stories(sheet)
@@ -116,7 +119,7 @@ def validate(path: Path, *, concepts: Path | None = None) -> Validation:
         figures, disagreements = _figures_of_decisions(_read_decisions(sheet, "concept", "truth", "found"))
     else:
         raise InputError(
-            f"{path} is no annotated sample: give the columns story, character, found, truth (lists), "
+            f"{path} is not an annotated sample: it needs the columns story, character, found, truth (lists), "
             "or concept, truth, found (yes or no), or phrase, gold, concept (clusters)"
         )
     shown = DataFrame(figures, schema=FIGURES, strict=False).with_columns(col(Float64).fill_nan(None))
@@ -130,14 +133,14 @@ def _figure(
     n: float,
     units: str,
     ends: Sequence[Any] = (math.nan, math.nan),
-    interval: str = "none: a count of this sample",
+    interval: str = "none: a count",
 ) -> dict[str, Any]:
     known = {"step": step, "metric": metric, "estimate": estimate, "n": n, "units": units, "interval": interval}
     return known | dict(zip(("low", "high"), map(float, ends), strict=True))
 
 
 def _percentiles(estimate: float, samples: Floats, n: int, bounds: tuple[float, float] | None) -> stats.Interval:
-    """Percentiles of the resamples; where all of them agree, how many of the units may yet behave otherwise."""
+    """Return the percentile interval of the resamples, or the interval for rare events if all resamples are equal."""
     if bounds is not None and stats.is_constant(samples):
         return stats.rare_event_interval(estimate, n, *bounds, CONFIDENCE)
     return stats.percentile_interval(samples, CONFIDENCE)
@@ -147,7 +150,7 @@ def _percentiles(estimate: float, samples: Floats, n: int, bounds: tuple[float, 
 
 
 def _read_own_lists(sheet: Sheet) -> DataFrame:
-    """`row`, `story`, `character`, `step`, `found` and `truth`: one row per step, story and character."""
+    """Return `row`, `story`, `character`, `step`, `found` and `truth`, one row per step, story and character."""
     sheet.demand(("story", "character"))
     sheet.refuse_repeats(["story", "character"])
     steps = {step: pair for step, pair in _OWN_LISTS.items() if set(pair) & set(sheet.rows.columns)}
@@ -161,13 +164,13 @@ def _read_own_lists(sheet: Sheet) -> DataFrame:
 
 
 def _phrases(sheet: Sheet, column: str) -> Expr:
-    """Phrases of a column of lists, or of texts with ";" between phrases: trimmed, without empty ones."""
+    """Return the phrases of a column of lists, or of texts with ";" between phrases, stripped and without empty ones."""
     kind = sheet.rows.schema[column]
     if kind == String:
         return _trimmed(col(column).str.split(";"))
     if isinstance(kind, pl.List) and kind.inner in (String, pl.Null):
         return _trimmed(col(column).cast(pl.List(String)).fill_null([]))
-    raise InputError(f"{sheet.path}, column {column!r} holds neither text nor lists of text")
+    raise InputError(f"{sheet.path}, column {column!r} contains neither text nor lists of text")
 
 
 def _trimmed(phrases: Expr) -> Expr:
@@ -176,15 +179,15 @@ def _trimmed(phrases: Expr) -> Expr:
 
 
 def _read_stories(sheet: Sheet) -> tuple[Sheet, Sheet]:
-    """The annotated stories, which end at the first row without a prompt, and the rows of totals below."""
+    """Split a released sheet into the stories, which end at the first row without a prompt, and the rows of totals below."""
     sheet.demand(("prompt", *(name for pair in _RELEASED_LISTS.values() for name in pair), *_RELEASED_SCORES))
     ended = (sheet.rows["prompt"].str.strip_chars() == "").cum_max()
-    sheet.refuse(ended & (pl.int_range(pl.len()) == 0), "prompt", "is empty: the stories come first")
+    sheet.refuse(ended & (pl.int_range(pl.len()) == 0), "prompt", "is empty: the stories must come first")
     return Sheet(sheet.path, sheet.rows.filter(~ended).with_columns(story=pl.format("row {}", ROW))), sheet.only(ended)
 
 
 def _read_released_lists(stories: Sheet) -> DataFrame:
-    """Lists as from `_read_own_lists`."""
+    """Return the lists of a released sheet in the format of `_read_own_lists`."""
     lists = [
         _read_lines(stories, column).with_columns(step=lit(step), kind=lit(kind))
         for step, pair in _RELEASED_LISTS.items()
@@ -195,10 +198,10 @@ def _read_released_lists(stories: Sheet) -> DataFrame:
 
 
 def _read_lines(stories: Sheet, column: str) -> DataFrame:
-    """One row per line "name: phrase; phrase" of `column`: row, story, character and the phrases."""
+    """Return one row per line "name: phrase; phrase" of a column: `row`, `story`, `character` and `phrases`."""
     lines = stories.rows.select(ROW, "story", col(column).str.split("\n")).explode(column)
     lines = lines.with_columns(col(column).str.strip_chars()).filter(col(column) != "")
-    Sheet(stories.path, lines).refuse(~col(column).str.contains(":", literal=True), column, "names no character before a colon")
+    Sheet(stories.path, lines).refuse(~col(column).str.contains(":", literal=True), column, "has no character name before a colon")
     parts = col(column).str.splitn(":", 2)
     lines = lines.with_columns(character=parts.struct.field("field_0").str.strip_chars())
     Sheet(stories.path, lines).refuse(~pl.struct(ROW, "character").is_first_distinct(), column, "is a second list of the character")
@@ -206,7 +209,7 @@ def _read_lines(stories: Sheet, column: str) -> DataFrame:
 
 
 def _read_scores(stories: Sheet) -> DataFrame:
-    """Typed scores of every story."""
+    """Return the recorded scores of every story."""
     for column in _RELEASED_SCORES:
         stories.numbers(column, low=0, high=1)
     return pl.concat(
@@ -216,7 +219,7 @@ def _read_scores(stories: Sheet) -> DataFrame:
 
 
 def _figures_of_lists(lists: DataFrame, typed: DataFrame) -> tuple[Rows, Rows]:
-    """Figures of each step, from the numbers of matched, found and true phrases of each story; and typed scores that differ."""
+    """Compute the figures of each step from the phrase counts of each story; also return the recorded scores that differ."""
     figures: Rows = []
     wrong: Rows = []
     lowered = lists.with_columns(col("found", "truth").list.eval(pl.element().str.to_lowercase()).list.unique())
@@ -242,11 +245,11 @@ def _figures_of_lists(lists: DataFrame, typed: DataFrame) -> tuple[Rows, Rows]:
 
 
 def _compare_typed(typed: DataFrame, scored: DataFrame) -> tuple[float | None, Rows]:
-    """Mean of the typed scores of a metric, and those that are not the recomputed ones."""
+    """Return the mean of the recorded scores of a metric, and those that differ from the recomputed scores."""
     both = beside(typed, scored, "story").rename({"score": "recomputed"}).drop("story")
     digits = both["typed"].str.extract(r"\.(.*)").str.len_chars().fill_null(0)
     both = both.with_columns(col.typed.cast(Float64))
-    # A typed number is rounded to the digits typed; a bare 0 or 1 must be exact.
+    # A recorded number is rounded to its digits; a bare 0 or 1 must be exact.
     slack = when(digits > 1).then(0.5 / 10.0**digits + 1e-12).otherwise(1e-9)
     is_rounded = (col.typed - col.recomputed).abs() <= slack
     mean: float | None = both.select(col.typed.mean()).item()
@@ -254,7 +257,7 @@ def _compare_typed(typed: DataFrame, scored: DataFrame) -> tuple[float | None, R
 
 
 def _ratio(step: str, metric: str, part: Series, whole: Series, bounds: tuple[float, float] | None = (0.0, 1.0)) -> dict[str, Any]:
-    """Ratio of two sums over stories, its interval by resampling stories; `bounds` are its possible values."""
+    """Compute the ratio of two sums over stories, with an interval by resampling stories; `bounds` is its range."""
     columns = np.column_stack([part.to_numpy(), whole.to_numpy()]).astype(np.float64)
     estimate = float(stats.ratio(*columns.sum(axis=0)))
     totals = stats.resampled_totals(columns, resamples=RESAMPLES, seed=SEED)
@@ -266,23 +269,23 @@ def _ratio(step: str, metric: str, part: Series, whole: Series, bounds: tuple[fl
 
 
 def _read_decisions(sheet: Sheet, concept: str, truth: str, found: str) -> DataFrame:
-    """`row`, `concept`, `truth`, `found`, and `right`: what the sheet says of the decision (null: nothing)."""
+    """Return `row`, `concept`, `truth`, `found` and `right`, the recorded correctness of the decision (here null)."""
     sheet.demand((concept, truth, found))
     answers = []
     for column in (truth, found):
-        said = sheet.rows[column].str.strip_chars().str.to_lowercase()
-        answers.append(said.replace_strict(_ANSWERS, default=None, return_dtype=Boolean))
+        answer = sheet.rows[column].str.strip_chars().str.to_lowercase()
+        answers.append(answer.replace_strict(_ANSWERS, default=None, return_dtype=Boolean))
         sheet.refuse(answers[-1].is_null(), column, "is neither yes nor no")
     concepts = col(concept).str.strip_chars()
     return sheet.rows.select(ROW, concept=concepts, truth=answers[0], found=answers[1], right=lit(None, Boolean))
 
 
 def _read_released_decisions(sheet: Sheet) -> DataFrame:
-    """Decisions with their tally; the last row of the sheet has nothing but its sum."""
+    """Return the decisions of a released sheet with their recorded correctness; the last row contains only its sum."""
     sheet.demand(("phrase", "gt", "filter_res"))
     rows = sheet.only(col.phrase.str.strip_chars() != "")
     if rows.rows.is_empty():
-        raise InputError(f"{sheet.path} holds no decision: column 'phrase' is empty in every row")
+        raise InputError(f"{sheet.path} contains no decisions: column 'phrase' is empty in every row")
     decisions = _read_decisions(rows, "phrase", "gt", "filter_res")
     if "RES" not in rows.rows.columns:
         return decisions
@@ -290,7 +293,7 @@ def _read_released_decisions(sheet: Sheet) -> DataFrame:
 
 
 def _figures_of_decisions(decisions: DataFrame) -> tuple[Rows, Rows]:
-    """Figures of yes-or-no decisions: proportions with Wilson's interval, kappa by resampling decisions; and a wrong tally."""
+    """Compute figures of binary decisions: proportions with Wilson intervals, and kappa; also return errors in the recorded tally."""
     outcomes = stats.decision_outcomes(decisions["truth"].to_numpy(), decisions["found"].to_numpy())
     counts, n = outcomes.sum(axis=0), len(outcomes)
     tp, fn, fp, tn = counts.tolist()
@@ -321,7 +324,7 @@ def _figures_of_decisions(decisions: DataFrame) -> tuple[Rows, Rows]:
 
 
 def _read_clusters(sheet: Sheet, concepts: Path | None) -> DataFrame:
-    """`phrase`, `gold` and `concept` (of the table `concepts` of a run, where one is given)."""
+    """Return `phrase`, `gold` and `concept` (from the table `concepts` of a run, if given)."""
     sheet.demand(("phrase", "gold"))
     if concepts is not None:
         named = read_sheet(concepts)
@@ -329,10 +332,10 @@ def _read_clusters(sheet: Sheet, concepts: Path | None) -> DataFrame:
         named.refuse_repeats(["phrase"])
         table = sheet.rows.drop("concept", strict=False)
         sheet = Sheet(sheet.path, beside(table, named.rows.select("phrase", "concept"), "phrase"))
-        sheet.refuse(col.concept.is_null(), "phrase", f"is no phrase of {concepts}")
+        sheet.refuse(col.concept.is_null(), "phrase", f"is not a phrase of {concepts}")
     elif "concept" not in sheet.rows.columns:
         raise InputError(
-            f"{sheet.path} has no column 'concept': add the concept each phrase was given, or give a run's table with --concepts FILE"
+            f"{sheet.path} has no column 'concept': add the concept of each phrase, or give the table of a run with --concepts FILE"
         )
     sheet.refuse_repeats(["phrase"])
     sheet.refuse_empty(("phrase", "gold", "concept"))
@@ -340,10 +343,10 @@ def _read_clusters(sheet: Sheet, concepts: Path | None) -> DataFrame:
 
 
 def _figures_of_clusters(clusters: DataFrame) -> Rows:
-    """Figures of unifying against gold clusters; intervals by leaving gold clusters out.
+    """Compare concepts with gold clusters, with jackknife intervals over gold clusters.
 
-    A bootstrap would draw phrases twice, and copies of one phrase always agree: hence the jackknife, over gold clusters because
-    the phrases of one rise and fall together (over groups of them where there are very many).
+    A bootstrap would draw phrases twice, and copies of a phrase always agree. The jackknife leaves out gold clusters (groups of them if
+    there are very many), because the phrases of a cluster are dependent.
     """
     gold = clusters["gold"].rank("dense").to_numpy().astype(np.int64) - 1
     found = clusters["concept"].rank("dense").to_numpy().astype(np.int64)
@@ -354,7 +357,7 @@ def _figures_of_clusters(clusters: DataFrame) -> Rows:
         parts = [_agreement(gold[kept], found[kept]) for kept in (gold % groups != group for group in range(groups))]
         for figure in figures:
             low, high = _jackknife(figure["estimate"], np.array([part[figure["metric"]] for part in parts]), known)
-            how = f"jackknife, {groups:,} groups of gold clusters left out in turn"
+            how = f"jackknife over {groups:,} groups of gold clusters"
             figure |= {"low": low, "high": high, "interval": how}
     sizes = {"phrases": clusters.height, "concepts": clusters["concept"].n_unique()}
     return figures + [_figure("unifying", name, size, known, "gold clusters") for name, size in sizes.items()]
@@ -366,7 +369,7 @@ def _agreement(gold: Integers, found: Integers) -> dict[str, float]:
 
 
 def _jackknife(estimate: float, left: Floats, n: int) -> tuple[float, float]:
-    """Normal interval within [0, 1] from the values with each group left out."""
+    """Return the normal interval within [0, 1] from the estimates with each group left out."""
     if stats.is_constant(left):
         return stats.rare_event_interval(estimate, n, 0.0, 1.0, CONFIDENCE)
     half = stats.half_width(float((left.var() * (left.size - 1)) ** 0.5), CONFIDENCE)
@@ -374,9 +377,9 @@ def _jackknife(estimate: float, left: Floats, n: int) -> tuple[float, float]:
 
 
 def _typed_clusters(totals: Sheet) -> Rows:
-    """Typed figures of unifying: without the clusters they cannot be recomputed, but V follows from the other two.
+    """Return the recorded clustering figures; only V can be recomputed without the clusters, from the other two.
 
-    A row of words such as "homogeneity" has its numbers in the row below.
+    The numbers are in the row below a row of words such as "homogeneity".
     """
     values: dict[str, float] = {}
     texts = totals.rows.select(ROW, col(String).str.strip_chars())
@@ -385,9 +388,9 @@ def _typed_clusters(totals: Sheet) -> Rows:
             if column != ROW and word.lower() in _RELEASED_TOTALS and below[column]:
                 typed = totals.only(col(ROW) == below[ROW]).numbers(column, low=0, high=1)
                 values[_RELEASED_TOTALS[word.lower()]] = typed.item()
-    unknown = _figure("unifying", "", None, 0, "gold clusters", interval="none: the sample does not hold the clusters")
+    unknown = _figure("unifying", "", None, 0, "gold clusters", interval="none: the sample does not contain the clusters")
     figures = {metric: unknown | {"metric": metric, "typed": value} for metric, value in values.items()}
     h, c = values.get("homogeneity"), values.get("completeness")
     if h and c and "v_measure" in figures:
-        figures["v_measure"] |= {"estimate": 2 * h * c / (h + c), "interval": "none: from the typed homogeneity and completeness"}
+        figures["v_measure"] |= {"estimate": 2 * h * c / (h + c), "interval": "none: from the recorded homogeneity and completeness"}
     return list(figures.values())

@@ -1,4 +1,4 @@
-"""Which concepts a model attaches to which identity more than chance would."""
+"""Significance tests of associations between concepts and identities."""
 
 import lazy_loader
 

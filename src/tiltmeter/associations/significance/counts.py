@@ -1,8 +1,8 @@
-"""Counts and their tests as arrays: which list holds which concept, how many lists of each identity do, and whose association that is.
+"""Counts of lists by concept and identity, and their tests, as arrays.
 
-A *test* is a concept in a context. L lists, P pairs of a list and a concept in it, T tests, K identities, C contexts. A block of tests has
-counts (T, K, S), S strata within which identities are compared: one, or all contexts for a test over all of them. An identity without a
-list anywhere takes no part. Shuffled identities go the same way as the real ones.
+A *test* is a concept in a context. The dimensions are L lists, P pairs of a list and a concept in it, T tests, K identities and C contexts.
+A block of tests has counts (T, K, S) with S strata within which identities are compared: one stratum, or all contexts for a test over all
+contexts. Identities without lists are not compared. Shuffled identities are processed in the same way as the real ones.
 """
 
 from __future__ import annotations
@@ -35,58 +35,58 @@ COUNTS = {
     "concept": String,
     "identity": String,
     "count": Int64,  # lists of the identity with the concept
-    "lists": Int64,  # lists of the identity in the context, whatever the concept
-    "mentions": Int64,  # of any concept in them; null where it is not known
+    "lists": Int64,  # all lists of the identity in the context
+    "mentions": Int64,  # mentions of any concept in these lists; null if unknown
 }
-"""Columns of a table of counts: one row for every identity of the context, count 0 included, for each concept in it."""
+"""Columns of a table of counts: one row for each concept in a context and every identity in it, including counts of 0."""
 
 
 class Cells(NamedTuple):
-    """How many lists of each identity hold each concept in each context."""
+    """Numbers of lists that contain each concept, by context and identity."""
 
-    contexts: Series  # C names, null last; null: lists that lie in no context
+    contexts: Series  # C names, null last; null: lists without a context
     concepts: Series
     identities: Series  # K names
-    context: Index  # (T,) place in `contexts`
-    concept: Index  # (T,) place in `concepts`; tests are in order of concept, then context
-    held: Floats  # (T, K) lists that hold the concept
+    context: Index  # (T,) index in `contexts`
+    concept: Index  # (T,) index in `concepts`; tests are ordered by concept, then context
+    held: Floats  # (T, K) lists that contain the concept
     lists: Floats  # (C, K)
-    mentions: Floats  # (C, K); NaN where it is not known
+    mentions: Floats  # (C, K); NaN if unknown
 
 
 class Incidence(NamedTuple):
-    """Which list holds which concept."""
+    """Incidence of concepts in lists."""
 
     cells: Cells
     identity: Index  # (L,)
     context: Index  # (L,)
     stratum: Index  # (L,)
-    descriptor: Index  # (L,) place in `descriptors`; -1: not known
-    repetition: Index  # (L,) rank among the repetitions there are; -1: not known
-    name: Index  # (L,) number of the first name; -1: not known
-    story: Index  # (L,) number of the story
-    said: Floats  # (L,) mentions
-    descriptors: Series  # names of those there are, of one identity after the other
+    descriptor: Index  # (L,) index in `descriptors`; -1: unknown
+    repetition: Index  # (L,) rank of the repetition; -1: unknown
+    name: Index  # (L,) index of the first name; -1: unknown
+    story: Index  # (L,) index of the story
+    mentions: Floats  # (L,) number of mentions
+    descriptors: Series  # names, grouped by identity
     pair_list: Index  # (P,)
     pair_test: Index  # (P,)
-    pairs_by_test: Index  # (P,) numbers of the pairs, those of a test together
+    pairs_by_test: Index  # (P,) indices of the pairs, grouped by test
 
 
 def incidence_of(lists: DataFrame, mentions: DataFrame) -> Incidence:
-    """Number lists, concepts and tests.
+    """Build the incidence of concepts in lists.
 
     Parameters
     ----------
     lists
-        With the columns of LISTS; those whose status is "missing" do not count.
+        LISTS; rows with the status "missing" are ignored.
     mentions
-        `attempt`, `character` and `concept`; several mentions of a concept in a list count once, and a mention without a concept
-        (null) is a mention only.
+        `attempt`, `character` and `concept`. Several mentions of a concept in a list count once. A mention without a concept (null)
+        counts as a mention only.
 
     Raises
     ------
     InputError
-        The lists are of fewer than two identities.
+        There are lists of fewer than two identities.
     """
     counted = lists.filter(col.status != "missing").with_row_index("list")
     named = (_numbered(counted[name]) for name in ("identity", "context", "stratum"))
@@ -123,28 +123,28 @@ def incidence_of(lists: DataFrame, mentions: DataFrame) -> Incidence:
 
 
 def cells_of(incidence: Incidence, identity: Index, chosen: Booleans | None = None) -> Cells:
-    """Count: every list as one of the given `identity` (L,), only the `chosen` lists (L,) where they are given."""
+    """Count the lists under the given identities, shape (L,); only the `chosen` ones, shape (L,), if given."""
     cells = incidence.cells
     k = len(cells.identities)
     weight = np.ones(len(identity)) if chosen is None else chosen.astype(np.float64)
     cell, shape = incidence.context * k + identity, (len(cells.contexts), k)
     pair = incidence.pair_test * k + identity[incidence.pair_list]
     held = _summed(pair, weight[incidence.pair_list], (len(cells.context), k))
-    return cells._replace(held=held, lists=_summed(cell, weight, shape), mentions=_summed(cell, weight * incidence.said, shape))
+    return cells._replace(held=held, lists=_summed(cell, weight, shape), mentions=_summed(cell, weight * incidence.mentions, shape))
 
 
 def read_cells(counts: DataFrame) -> tuple[Cells, Index, Index]:
-    """Cells of a table of counts (see `compare_counts`), with the test and the identity of each of its rows.
+    """Convert a table of counts (see `compare_counts`) to cells, with the test and the identity of each row.
 
     Raises
     ------
     InputError
-        A column is missing; a row is there twice; an identity of a context has no row for a concept of it; counts do not lie
-        between 0 and the lists and mentions; lists or mentions of an identity differ within a context.
+        A column is missing, a row occurs twice, an identity of a context has no row for a concept in it, a count is not between 0 and
+        the numbers of lists and mentions, or numbers of lists or mentions of an identity differ within a context.
     """
     for name in COUNTS:
         if name not in counts.columns:
-            raise InputError(f"the table of counts has no column {name!r}; it needs {', '.join(COUNTS)}")
+            raise InputError(f"the table of counts has no column {name!r}; it needs the columns {', '.join(COUNTS)}")
     for wrong, what in _CONTRACT:
         if (found := counts.filter(wrong)).height:
             row = found.row(0, named=True)
@@ -152,7 +152,7 @@ def read_cells(counts: DataFrame) -> tuple[Cells, Index, Index]:
     named = (_numbered(counts[name]) for name in ("context", "concept", "identity"))
     (contexts, context), (concepts, concept), (identities, identity) = named
     if len(identities) < 2:
-        raise InputError(f"the table of counts is of {len(identities)} identity, so there is nothing to compare: it needs two or more")
+        raise InputError(f"the table of counts contains only {len(identities)} identity; a comparison needs at least two")
     context_of, concept_of, test = _tests_among(context, concept)
     held, lists, mentions = (np.zeros((size, len(identities))) for size in (len(concept_of), len(contexts), len(contexts)))
     for table, place, name in ((held, test, "count"), (lists, context, "lists"), (mentions, context, "mentions")):
@@ -162,21 +162,21 @@ def read_cells(counts: DataFrame) -> tuple[Cells, Index, Index]:
 
 _HERE = ("context", "identity")
 _CONTRACT = (
-    (~col.count.is_between(0, col.lists).fill_null(False), "needs a count between 0 and its lists"),
+    (~col.count.is_between(0, col.lists).fill_null(False), "must have a count between 0 and its number of lists"),
     (col.mentions < col.count, "has fewer mentions than lists with the concept"),
-    (pl.struct("context", "concept", "identity").is_duplicated(), "is there twice"),
-    (col.lists.n_unique().over(_HERE) > 1, "has other lists than other rows of the identity in this context"),
-    (col.mentions.n_unique().over(_HERE) > 1, "has other mentions than other rows of the identity in this context"),
+    (pl.struct("context", "concept", "identity").is_duplicated(), "occurs twice"),
+    (col.lists.n_unique().over(_HERE) > 1, "has a different number of lists than other rows of the identity in this context"),
+    (col.mentions.n_unique().over(_HERE) > 1, "has a different number of mentions than other rows of the identity in this context"),
     (
         pl.len().over("context", "concept") < col.identity.n_unique().over("context"),
-        "is not beside a row for every other identity of the context (count 0 where it never has the concept)",
+        "lacks rows for other identities of the context (with a count of 0 if they never have the concept)",
     ),
 )
-"""What no row of a table of counts may be, and how it is said."""
+"""Conditions for invalid rows of a table of counts, with error messages."""
 
 
 def place_of(column: Series, names: Series) -> Series:
-    """The place of each value in `names`, null where it is not among them."""
+    """Return the index of each value in `names`; null if it is not in `names`."""
     return column.cast(String).replace_strict(names, pl.int_range(len(names), eager=True), default=None)
 
 
@@ -185,51 +185,53 @@ def _summed(place: Index, weight: Floats, shape: tuple[int, int]) -> Floats:
 
 
 def _tests_among(context: Index, concept: Index) -> tuple[Index, Index, Index]:
-    """The tests there are, by concept and then context: their contexts and concepts; and the test of each pair."""
+    """Return the contexts and concepts of all tests, ordered by concept and context, and the index of the test of each pair."""
     contexts = context.max(initial=0) + 1
     keys, test = np.unique(concept * contexts + context, return_inverse=True)
     return keys % contexts, keys // contexts, test
 
 
 def _numbered(column: Series) -> tuple[Series, Index]:
-    """The values there are, in alphabetical order, null last; and the place of each value among them."""
+    """Return the distinct values in alphabetical order, null last, and the index of each value."""
     names = column.cast(String).unique().sort(nulls_last=True)
     return names, _index(place_of(column, names))
 
 
 def _index(column: Series) -> Index:
-    """Places as an array; -1: null."""
+    """Return indices as an array; -1 for null."""
     return column.cast(Int64).fill_null(-1).to_numpy().astype(np.intp)
 
 
 def _too_few(lists: DataFrame, identities: Series) -> str:
     if not len(identities):
-        return "there is no list of concepts at all, so there is nothing to compare"
+        return "there are no lists of concepts, so there is nothing to compare"
     other = lists.filter(col.identity != identities[0]).height
-    why = f"; the {other:,} lists of others are missing" if other else ""
-    return f"all lists are of one identity, {identities[0]!r}, so there is nothing to compare it with{why}: give texts about two or more"
+    why = f"; the {other:,} lists of other identities are missing" if other else ""
+    return (
+        f"all lists are of one identity, {identities[0]!r}, so there is nothing to compare{why}; give texts about at least two identities"
+    )
 
 
 # -- tests and verdicts -----------------------------------------------------------------------------------------------
 
 PRIOR = 0.1
-"""Weight of the prior of the log-odds, as a share of an average identity's mentions: Monroe and others took some 500 of 6,000."""
+"""Weight of the prior of the log-odds as a share of the mentions of an average identity (Monroe et al.: about 500 of 6,000)."""
 
 LEVEL = 0.05
-"""q below which the default definition reports, p below which the published ones do and halves and leave-one-out checks hold."""
+"""Significance level: for q in the default definition; for p in the published ones, the halves and the leave-one-out checks."""
 
 _COUNTS_IN_BLOCK = 1 << 21
-"""Of tests that are made together: 16 MiB an array."""
+"""Number of counts of tests computed together; an array takes 16 MiB."""
 _EXACT = 1e-12
-"""Sums over strata that are equal in exact arithmetic differ by less."""
+"""Tolerance for sums over strata that are equal in exact arithmetic."""
 _ABSENT = -1.0
-"""Rate of an identity without lists: below every other."""
+"""Rate of an identity without lists, lower than any other rate."""
 
 
 class CountBlock(NamedTuple):
-    """Tests that are made together."""
+    """Tests that are computed together."""
 
-    context: Index  # (T,) place of the context; -1: over all contexts
+    context: Index  # (T,) index of the context; -1: over all contexts
     concept: Index  # (T,)
     held: Floats  # (T, K, S)
     lists: Floats  # (T, K, S)
@@ -237,45 +239,45 @@ class CountBlock(NamedTuple):
 
     @property
     def compared(self) -> Booleans:
-        """(T, K) the identities with lists."""
+        """Whether each identity has lists, shape (T, K)."""
         compared: Booleans = self.lists.sum(axis=2) > 0
         return compared
 
     def of(self, tests: Index) -> CountBlock:
-        """Some of the tests, or tests repeated."""
+        """Select tests by index; indices may repeat."""
         return CountBlock._make(column[tests] for column in self)
 
 
 OneSided = Callable[[CountBlock, Index], Floats]
 EVERYONE = -1
-"""In place of an identity: all others together."""
+"""Stands for all other identities together."""
 
 
 class Ranking(NamedTuple):
-    """Which identities have a concept most often."""
+    """Identities with the highest and the second highest rate of a concept."""
 
-    first: Index  # (T,) highest rate; of those that are tied, the first
-    second: Index  # (T,)
-    tied: Booleans  # (T,)
+    first: Index  # (T,) identity with the highest rate; the first one in a tie
+    second: Index  # (T,) identity with the second highest rate
+    tied: Booleans  # (T,) whether both rates are equal
 
 
 class Verdicts(NamedTuple):
-    """What becomes of the tests of a block."""
+    """Results of the tests of a block."""
 
-    p: Floats  # (T,) one for each test; NaN: not tested
-    score: Floats | None  # (T, K) by the published definitions; NaN where an identity takes no part
-    credited: Booleans  # (T, K) whose association it is, if the p- or q-value allows
-    shown: Booleans  # (T, K) rows that carry the p-value
+    p: Floats  # (T,); NaN: not tested
+    score: Floats | None  # (T, K) in the published definitions; NaN if an identity is not compared
+    credited: Booleans  # (T, K) whether it is an association of the identity if significant
+    shown: Booleans  # (T, K) whether the row shows the p-value
 
 
 def strata_of(cells: Cells, context: Index) -> Index:
-    """(T, S) the contexts within which a test compares: its own; all of them where it is -1."""
+    """Return the contexts within which each test compares identities, shape (T, S): its own, or all if the context is -1."""
     every = np.arange(len(cells.contexts))
     return np.broadcast_to(every, (len(context), len(every))) if (context < 0).all() else context[:, None]
 
 
 def block_of(cells: Cells, concept: Index, context: Index) -> CountBlock:
-    """The tests of concepts in contexts, all of which are -1 or none; counts are 0 where a concept does not occur."""
+    """Return the tests of concepts in contexts. Either all contexts are -1, or none. Counts are 0 if a concept does not occur."""
     strata = strata_of(cells, context)
     keys = cells.concept * len(cells.contexts) + cells.context
     wanted = concept[:, None] * len(cells.contexts) + strata
@@ -286,9 +288,9 @@ def block_of(cells: Cells, concept: Index, context: Index) -> CountBlock:
 
 
 def blocks_of(cells: Cells, rules: AssociationRules, minimum: int = 0) -> Iterator[CountBlock]:
-    """The tests within contexts, then (by the default definition, given two contexts) those over all contexts.
+    """Yield the tests within contexts and, in the default definition with at least two contexts, the tests over all contexts.
 
-    Lists in no context have tests of their own only where no list has one. Concepts in fewer than `minimum` lists are left out.
+    Lists without a context have tests of their own only if no list has a context. Concepts in fewer than `minimum` lists are skipped.
     """
     k, c = len(cells.identities), len(cells.contexts)
     support = cells.held.sum(axis=1)
@@ -307,11 +309,11 @@ def blocks_of(cells: Cells, rules: AssociationRules, minimum: int = 0) -> Iterat
 def ranking_of(block: CountBlock) -> Ranking:
     """Rank identities by rate.
 
-    Over several strata the rate is standardised: strata weigh as many lists as all identities have in them.
+    Rates over several strata are standardised directly; the weight of a stratum is the number of lists of all identities in it.
     """
     held, lists = block.held, block.lists
     there = lists > 0
-    # Rates equal as fractions are equal as floats, too: division rounds them correctly.
+    # Fractions that are equal give equal floats, because division is correctly rounded.
     rate = np.where(there, ratio(held, lists), _ABSENT)
     if held.shape[2] == 1:
         height, equal = rate[..., 0], 0.0
@@ -328,7 +330,7 @@ def ranking_of(block: CountBlock) -> Ranking:
 
 
 def one_sided(block: CountBlock, identity: Index) -> Floats:
-    """(T,) one-sided p that the rate of `identity` (T,) is greater than that of all others."""
+    """Return one-sided p-values (T,) of the rate of `identity` (T,) being greater than that of all others."""
     rows = np.arange(len(identity))
     a, n = block.held[rows, identity], block.lists[rows, identity]
     c, m = block.held.sum(axis=1) - a, block.lists.sum(axis=1) - n
@@ -342,7 +344,20 @@ def others_of(values: Floats) -> Floats:
 
 
 def of_sides(counts: Floats, rows: Index | slice, identity: Index | int, against: Index | int) -> Floats:
-    """Return the counts (N, K, S) of an identity and of what it is compared with (EVERYONE: all others): (R, S, 2) for R rows of N."""
+    """Return the counts of an identity and of the identity it is compared with (EVERYONE: all others).
+
+    Parameters
+    ----------
+    counts
+        Shape (N, K, S).
+    rows, identity, against
+        R rows of N, with the identities to compare.
+
+    Returns
+    -------
+    Floats
+        Shape (R, S, 2).
+    """
     own = counts[rows, identity]
     all_others = counts[rows].sum(axis=1) - own
     chosen = np.where(np.atleast_1d(against)[:, None] == EVERYONE, all_others, counts[rows, against])
@@ -350,28 +365,28 @@ def of_sides(counts: Floats, rows: Index | slice, identity: Index | int, against
 
 
 class Compared(NamedTuple):
-    """Rates of an identity and of others compared, (T,) each."""
+    """Differences between the rates of an identity and of others, shape (T,) each."""
 
     estimate: Floats
     low: Floats
     high: Floats
-    spread: Floats  # standard deviation of the identity's rate between its names; NaN where names are not known
+    spread: Floats  # standard deviation of the rate between first names of the identity; NaN if names are unknown
 
 
 class CountTest:
-    """Tests and intervals of differences of rates, for lists that are independent.
+    """Tests and intervals of differences of rates for independent lists.
 
     Parameters
     ----------
     tail
-        `one_sided`, or what remembers its values.
+        `one_sided`, or a cached version of it.
     """
 
     def __init__(self, tail: OneSided = one_sided) -> None:
         self.tail = tail
 
     def p(self, block: CountBlock, identity: Index) -> Floats:
-        """Return the one-sided p-values (T,) that the rate of `identity` (T,) is greater than that of all others."""
+        """Return one-sided p-values (T,) of the rate of `identity` (T,) being greater than that of all others."""
         return self.tail(block, identity)
 
     def difference(self, block: CountBlock, identity: Index, against: Index, level: float) -> Compared:
@@ -387,22 +402,22 @@ class CountTest:
 
 
 def effects_of(block: CountBlock) -> Floats:
-    """(T, K) rate of each identity minus that of all others; NaN where there is nothing to compare."""
+    """Return the rate of each identity minus that of all others, shape (T, K); NaN if there is nothing to compare."""
     return stratified_rate_difference(block.held, block.lists, others_of(block.held), others_of(block.lists)).estimate
 
 
 def verdicts_of(block: CountBlock, rules: AssociationRules, minimum: int, test: CountTest) -> Verdicts:
     """Test each concept.
 
-    By the default definition the p-value is that of the identity with the highest rate, times the number of identities compared;
-    by the published ones it is that of independence of identity and concept.
+    In the default definition, the p-value is that of the identity with the highest rate, multiplied by the number of compared identities.
+    In the published definitions, it is the p-value of the test of independence of identity and concept.
 
     Parameters
     ----------
     minimum
-        Lists a concept must be in to be tested by the default definition.
+        Minimum number of lists with a concept for it to be tested in the default definition.
     test
-        How an identity is compared with all others by the default definition.
+        Test of an identity against all others in the default definition.
     """
     if rules.published:
         return _published_verdicts(block, rules)
@@ -429,26 +444,26 @@ def _published_verdicts(block: CountBlock, rules: AssociationRules) -> Verdicts:
 
 
 class Reported(NamedTuple):
-    """What is reported of all blocks, which are one family of tests."""
+    """Reported associations of all blocks, which form one family of tests."""
 
     q: list[Floats]  # (T,) of each block
     found: list[Booleans]  # (T, K)
     level: float
-    """Confidence level of the intervals of what is reported, such that of all these intervals 95% hold their truth."""
+    """Confidence level of the intervals of the reported associations, such that 95% of these intervals contain the true value."""
 
 
 def reported_of(
     blocks: Sequence[CountBlock], verdicts: Sequence[Verdicts], rules: AssociationRules, test: CountTest, level: float
 ) -> Reported:
-    """Select what is reported.
+    """Select the reported associations.
 
-    By the default definition: concepts first, then tests within them (`hierarchical_q`); and of these, the ones whose interval does not
-    hold 0 at the level that the number of reported ones asks for. The published definitions take every test by itself.
+    The default definition selects concepts, then tests within concepts (`hierarchical_q`). Of these, it reports those whose interval, at a
+    level adjusted for the number of reported associations, does not contain 0. The published definitions test each concept separately.
 
     Parameters
     ----------
     level
-        Confidence level, of a single interval.
+        Confidence level of a single interval.
     """
     if not verdicts:
         return Reported([], [], level)
@@ -462,7 +477,7 @@ def reported_of(
     found = [one.credited & (limit < LEVEL)[:, None] for one, limit in zip(verdicts, q, strict=True)]
     tested, compared = int((~np.isnan(p)).sum()), max(int(block.compared.sum(axis=1).max(initial=2)) for block in blocks)
     while (number := sum(int(one.sum()) for one in found)) > 0:
-        # As many intervals were chosen among those of every test, each that of its most frequent identity: twice the one-sided share.
+        # `number` intervals are selected among those of all tests, each for the most frequent identity: twice the one-sided share.
         adjusted = 1.0 - (1.0 - level) * number / tested * 2 / compared
         kept = [_without_null(block, one, test, adjusted) for block, one in zip(blocks, found, strict=True)]
         if sum(int(one.sum()) for one in kept) == number:
@@ -472,7 +487,7 @@ def reported_of(
 
 
 def _without_null(block: CountBlock, found: Booleans, test: CountTest, level: float) -> Booleans:
-    """Return the reported ones (T, K) whose interval lies above 0."""
+    """Return which reported associations, shape (T, K), have an interval above 0."""
     rows, identity = np.nonzero(found)
     low = test.difference(block.of(rows), identity, np.full(len(rows), EVERYONE), level).low
     kept = found.copy()
@@ -493,7 +508,7 @@ def described(
     rows: tuple[Index, ...],
     counted: CountTest,
 ) -> DataFrame:
-    """The columns of ASSOCIATIONS from `context` to `reported`, for the given rows: tests of the block and identities, (R,) each."""
+    """Return the columns `context` to `reported` of ASSOCIATIONS for the given rows (tests of the block and identities, (R,) each)."""
     test, identity = rows
     ranking = ranking_of(block)
     runner = np.where(ranking.first[test] == identity, ranking.second[test], ranking.first[test])
@@ -538,12 +553,12 @@ def described(
 
 
 def context_names(cells: Cells, context: Index) -> Series:
-    """The names of contexts; null for tests over all of them (-1)."""
+    """Return the names of contexts; null for tests over all contexts (-1)."""
     return cells.contexts.gather(Series(context).replace(-1, None))
 
 
 def _log_odds_of(cells: Cells, block: CountBlock) -> LogOdds:
-    """(T, K) log-odds; the prior is how large a share of all mentions each concept is, over all contexts and identities."""
+    """Return the log-odds, shape (T, K). The prior is the share of each concept among all mentions."""
     known = ~np.isnan(cells.mentions)
     count = np.where(known[cells.context], cells.held, 0.0).sum(axis=1)
     share = np.bincount(cells.concept, count, minlength=len(cells.concepts)) / max(cells.mentions[known].sum(), 1.0)

@@ -1,16 +1,18 @@
-"""Which concepts a model attaches to which identity more than chance would: the published definitions by name, and a better one.
+"""Discovery of associations between concepts and identities by the default definition and by the published ones.
 
-`find_associations` takes lists and mentions, `compare_counts` a table of counts.
+`find_associations` takes lists and mentions, `compare_counts` takes a table of counts.
 
-For identity i and concept x in a context: a_i lists with x, of n_i lists with T_i mentions.
+For identity i and concept x in a context, a_i of n_i lists with T_i mentions contain x.
 
-    "paper"      score (a_i - least other a_j) / n_i; chi-squared of independence (Yates' correction for two identities);
-                 reported where the score is above 0 and p < 0.05, within contexts only
-    "badf-code"  the same over T_i: what the released code computes, and every published score
-    "default"    the concept is credited to the identity with the highest rate a_i/n_i (a tie: to none), by a one-sided test of it
-                 against all others together, exact where an expected count is below 5, p times the number of identities compared;
-                 only concepts in at least `minimum` lists; within contexts, and over all of them within strata (Mantel-Haenszel);
-                 Benjamini-Hochberg over all of these as one family; reported where q < 0.05
+    "paper"      score (a_i - smallest other a_j) / n_i; chi-squared test of independence (Yates' correction for two identities);
+                 reported if the score is above 0 and p < 0.05, within contexts only
+    "badf-code"  the same divided by T_i; this is what the released code computes, and all published scores
+    "default"    the concept is assigned to the identity with the highest rate a_i/n_i (in a tie, to none), by a one-sided test of it
+                 against all others together, exact if an expected count is below 5, with p multiplied by the number of identities;
+                 only concepts in at least `minimum` lists; within contexts, and over all contexts stratified (Mantel-Haenszel);
+                 the variance accounts for lists of the same story and, with at least 20 first names per identity, of the same name
+                 (see `robust`); q-values control the false discovery rate for concepts first, then for tests within concepts
+                 (`hierarchical_q`); reported if q < 0.05 and the interval, at the level adjusted for selection, excludes 0
 
 Descriptor types (`stratum`, such as "male" and "female" descriptors of all identities) are pooled, as in the original.
 """
@@ -67,27 +69,27 @@ def find_associations(
     Parameters
     ----------
     lists
-        With the columns of LISTS. Lists with status "missing" do not count. Lists in no context, where others have one, count in
-        the tests over all contexts only.
+        LISTS. Rows with the status "missing" are ignored. If some lists have a context, those without one count only in tests over all
+        contexts.
     mentions
-        `attempt`, `character` and `concept` (null: of none that is looked at). A list that mentions a concept twice counts once.
+        `attempt`, `character` and `concept` (null: none of the concepts). A list that mentions a concept twice counts once.
     rules
-        Of the definition; see the top of this module.
+        Rules of the definition; see the top of this module.
     level
-        Confidence level of the intervals (Newcombe; over all contexts in the stratified form).
+        Confidence level of the intervals (Newcombe; stratified over all contexts).
     seed
-        Deals repetitions to the two halves.
+        Seed of the random assignment of repetitions to halves.
     minimum
-        Lists, over all identities, that a concept must be in to be tested by the default definition.
+        Minimum number of lists with a concept, over all identities, for it to be tested in the default definition.
 
     Returns
     -------
     pl.DataFrame
-        ASSOCIATIONS, in the order context (null, over all contexts, last), concept, identity. By the default definition the p-value
-        of a concept is on the row of the identity with the highest rate (the first of them in a tie), so that each test has one row
-        with a p-value, and an identity that never has a concept has a row only where the concept is tested. By the published ones it is
-        on every row. In rows over all contexts `rate` and `others_rate` are plain shares, and the effect is the Mantel-Haenszel
-        difference, which equals theirs where the design is balanced. Halves, descriptors and `rests_on` are given for reported rows only.
+        ASSOCIATIONS, sorted by context (null, all contexts, last), concept and identity. In the default definition, the p-value of a
+        concept is in the row of the identity with the highest rate (the first one in a tie), so that each test has one row with a p-value;
+        an identity that never has a concept has a row only if the concept is tested. In the published definitions, it is in every row.
+        In rows over all contexts, `rate` and `others_rate` are crude shares, and the effect is the Mantel-Haenszel difference, which
+        equals their difference if the design is balanced. Halves, descriptors and `rests_on` are given for reported rows only.
     """
     incidence = incidence_of(lists, mentions)
     cells = incidence.cells
@@ -110,38 +112,50 @@ def find_associations(
 
 
 def score_counts(counts: DataFrame, definition: str) -> DataFrame:
-    """Score and test counts by a published definition, "paper" or "badf-code": adds `score`, `p` and `reported`.
-
-    `counts` as for `compare_counts`, whose errors it raises; InputError for another definition, too.
-    """
-    rules = rules_of(definition)
-    if not rules.published:
-        raise InputError("counts are scored by the published definitions paper and badf-code; compare_counts tests by the default one")
-    return counts.with_columns(compare_counts(counts, rules).select("score", "p", "reported"))
-
-
-def compare_counts(counts: DataFrame, rules: AssociationRules = DEFAULT, minimum: int = 5) -> DataFrame:
-    """Test counts within contexts: adds the columns of ASSOCIATIONS from `others_count` to `reported`.
-
-    By the default definition the family of q is what the table holds: where it holds only the concepts that were found significant, q is
-    too small. By the published ones `score` is null where the divisor is 0 or not known, `p` is the same for all identities of a context
-    and concept, and both are null where fewer than two identities have lists.
+    """Score and test counts by a published definition, adding the columns `score`, `p` and `reported`.
 
     Parameters
     ----------
     counts
-        `context` (location category; null where there is none), `concept`, `identity`; `count` (lists of the identity in the context that
-        hold the concept), `lists` (of the identity in the context, whatever the concept), `mentions` (of any concept in them; may be null:
-        the score of "badf-code" and the log-odds are null then). It holds one row for *every* identity of a context beside each concept
-        in it, count 0 included; `lists` and `mentions` are the same for all concepts of a context and identity; an identity that has no
-        list in a context has no row there, or rows with 0 lists. Other columns are kept, and so is the order.
+        As for `compare_counts`.
+    definition
+        "paper" or "badf-code".
+
+    Raises
+    ------
+    InputError
+        As for `compare_counts`, or the definition is another one.
+    """
+    rules = rules_of(definition)
+    if not rules.published:
+        raise InputError(
+            "score_counts supports the published definitions paper and badf-code only; use compare_counts for the default definition"
+        )
+    return counts.with_columns(compare_counts(counts, rules).select("score", "p", "reported"))
+
+
+def compare_counts(counts: DataFrame, rules: AssociationRules = DEFAULT, minimum: int = 5) -> DataFrame:
+    """Test counts within contexts, adding the columns `others_count` to `reported` of ASSOCIATIONS.
+
+    In the default definition, the family of the false discovery rate is the whole table. If the table contains only concepts that were
+    found significant, q is too small. In the published definitions, `score` is null if the divisor is 0 or unknown, `p` is the same for all
+    identities of a context and concept, and both are null if fewer than two identities have lists.
+
+    Parameters
+    ----------
+    counts
+        `context` (location category, or null), `concept`, `identity`, `count` (lists of the identity in the context that contain the
+        concept), `lists` (all lists of the identity in the context) and `mentions` (of any concept in these lists; if null, the score of
+        "badf-code" and the log-odds are null). There must be one row for each concept in a context and *every* identity, including counts
+        of 0. `lists` and `mentions` must be equal for all concepts of a context and identity. An identity without lists in a context has
+        no rows there, or rows with 0 lists. Other columns and the order of rows are kept.
     rules, minimum
         As for `find_associations`.
 
     Raises
     ------
     InputError
-        The counts break this contract, or are of fewer than two identities.
+        The counts violate these conditions, or contain fewer than two identities.
     """
     cells, test, identity = read_cells(counts)
     block = block_of(cells, cells.concept, cells.context)
@@ -153,18 +167,18 @@ def compare_counts(counts: DataFrame, rules: AssociationRules = DEFAULT, minimum
     return counts.with_columns(conform(made, added))
 
 
-# -- what an association rests on: both halves of the repetitions, and the descriptors of its identity ----------------
+# -- robustness: halves of the repetitions, and descriptors of the identity --------------------------------------------
 
 _ABBA = np.array([False, True, True, False])
-"""Of four repetitions the outer two go to one half and the inner two to the other."""
+"""Of four repetitions, the first and last are assigned to one half and the middle two to the other."""
 
 
 def halves_of(incidence: Incidence, seed: int, *, by_name: bool = False) -> Index:
-    """Deal the repetitions, or the first names, to two halves: (L,) 0 or 1; -1 where a list has no repetition.
+    """Assign lists to two halves by repetition or, with `by_name`, by first name: (L,) 0 or 1; -1 if the repetition is unknown.
 
-    Whole repetitions are dealt, so that both lists of a story lie in one half. Four by four they go ABBA or BAAB, as the seed
-    tosses: a design that exchanges the order of the names from one repetition to the next, or half-way, is balanced in both. Where there
-    are many names, half of them are in one half, so that an association is confirmed by stories about other names.
+    Whole repetitions are assigned, so that both lists of a story are in the same half. Blocks of four are assigned ABBA or BAAB at random,
+    so that designs which swap the order of names between repetitions, or after half of them, are balanced in both halves. With `by_name`,
+    each half has other names, so that an association is confirmed by stories about other names.
     """
     rank = incidence.name if by_name else incidence.repetition
     blocks = rank.max(initial=0) // 4 + 1
@@ -173,10 +187,10 @@ def halves_of(incidence: Incidence, seed: int, *, by_name: bool = False) -> Inde
 
 
 def _backing_of(incidence: Incidence, block: CountBlock, identity: Index, rules: AssociationRules, halves: Index) -> DataFrame:
-    """The columns after `reported`, of reported rows: their tests, and whose associations they are (R,).
+    """Return the columns after `reported` for reported rows, given by their tests and identities (R,).
 
-    An association is confirmed where the identity has the concept more often than all others with one-sided p < 0.05 in both
-    halves, each of which is a discovery that the other repeats; null where a half lacks lists of either side.
+    An association is confirmed if the rate of the identity is higher than that of all others with one-sided p < 0.05 in both halves; null
+    if a half lacks lists of either side.
     """
     numbers = {}
     for half, name in enumerate(("first", "second")):
@@ -190,18 +204,18 @@ def _backing_of(incidence: Incidence, block: CountBlock, identity: Index, rules:
 
 
 def _one_against_others(block: CountBlock, identity: Index) -> tuple[Floats, Floats]:
-    """Effect and one-sided p of an identity in each test; NaN where there is nothing to compare."""
+    """Return the effect and one-sided p-value of an identity in each test; NaN if there is nothing to compare."""
     effect = effects_of(block)[np.arange(len(identity)), identity]
     return effect, np.where(np.isnan(effect), np.nan, one_sided(block, identity))
 
 
 def _carriers_of(incidence: Incidence, block: CountBlock, identity: Index, rules: AssociationRules) -> DataFrame:
-    """Per row `descriptors` (of its identity, that carry the concept; null where none is known) and `rests_on`.
+    """Return for each row `descriptors` (of the identity, with the concept; null if unknown) and `rests_on`.
 
-    An association rests on the one descriptor without whose lists it is gone (by the default definition: effect above 0 and p < 0.05 no
-    longer hold, the p-value times the number of identities as in the test; by the published ones: score above 0 and p < 0.05); null where
-    no descriptor alone, or more than one, has that power, or the identity has a single one. Only descriptors that carry the concept
-    matter: without another one, the identity's rate is higher still.
+    `rests_on` is the only descriptor without whose lists the association disappears: effect above 0 and p < 0.05, multiplied by the number
+    of identities as in the test, no longer hold (in the published definitions: score above 0 and p < 0.05). It is null if there is no such
+    descriptor or more than one, or if the identity has a single descriptor. Only descriptors with the concept are considered, because
+    without another one the rate of the identity is higher.
     """
     cells, place = incidence.cells, ["context", "identity"]
     lists = DataFrame({"context": incidence.context, "identity": incidence.identity, "descriptor": incidence.descriptor})
@@ -210,7 +224,7 @@ def _carriers_of(incidence: Incidence, block: CountBlock, identity: Index, rules
     counts = held.join(rows, on=["concept", "identity"], how="semi").group_by(held.columns).agg(count=pl.len())
     sizes = lists.filter(col.descriptor >= 0).group_by(lists.columns).agg(lists=pl.len())
     tests = rows.explode("context").with_columns(stratum=pl.int_range(pl.len()).over("row"))
-    # One row for each descriptor and stratum of a test; then an entry for each descriptor that carries it.
+    # One row per descriptor and stratum of a test, then one entry per descriptor with the concept.
     parts = tests.join(sizes, on=place).join(counts, on=held.columns, how="left").with_columns(col.count.fill_null(0))
     parts = parts.with_columns(several=col.descriptor.n_unique().over("row") > 1)
     parts = parts.filter(col.count.sum().over("row", "descriptor") > 0)
@@ -229,7 +243,7 @@ def _carriers_of(incidence: Incidence, block: CountBlock, identity: Index, rules
 
 
 def _holds(block: CountBlock, identity: Index, rules: AssociationRules) -> Booleans:
-    """Whether an identity has an association by its own p-value."""
+    """Return whether an identity has an association by its own p-value."""
     if rules.published:
         verdicts = verdicts_of(block, rules, 0, CountTest())
         return verdicts.credited[np.arange(len(identity)), identity] & (verdicts.p < LEVEL)
@@ -238,14 +252,15 @@ def _holds(block: CountBlock, identity: Index, rules: AssociationRules) -> Boole
     return holds
 
 
-# -- what chance alone gives: the same lists under identities dealt at random -----------------------------------------
+# -- null distribution: the same lists with shuffled identities ---------------------------------------------------------
 
 _MOST_LISTS = {True: 1 << 20, False: 1 << 15}
-"""Sums of lists, over all contexts and within one, up to which a table of counts is remembered: so many fit into one number."""
+"""Maximum number of lists, over all contexts and within one, for which tests are cached: the key must fit into an int64."""
 UNITS = ("list", "descriptor")
 ENOUGH = 20
+"""Number of shuffles with at least the observed number of associations after which shuffling stops."""
 EQUAL = 1e-12
-"""Effects that are equal in exact arithmetic differ by less."""
+"""Tolerance for effects that are equal in exact arithmetic."""
 
 
 def shuffled_counts(
@@ -260,7 +275,7 @@ def shuffled_counts(
     without: DataFrame | None = None,
     observed: int | None = None,
 ) -> Integers:
-    """How many associations are reported when identities mean nothing: they are shuffled, and everything is tested again.
+    """Count the associations reported after shuffling the identities, which gives the null distribution.
 
     Parameters
     ----------
@@ -271,24 +286,24 @@ def shuffled_counts(
     seed
         The same seed gives the same shuffles.
     by
-        "list": identities are exchanged among the lists of a context and stratum. "descriptor": among whole descriptors of a
-        stratum, all lists of a descriptor together, so that what hangs on single descriptors counts as chance, too.
+        "list": identities are permuted among the lists of a context and stratum. "descriptor": they are permuted among the descriptors
+        of a stratum, with all lists of a descriptor together, so that effects of single descriptors count as chance, too.
     without
-        `concept` and `identity` of associations that are tested like all others and never counted, as those that belong to an identity by
-        definition are not.
+        `concept` and `identity` of associations that are tested but not counted, because the concept belongs to the identity by
+        definition.
     observed
-        How many associations there are; when ENOUGH shuffles gave as many, no more are made: the p-value is their share, and it is known
-        well enough (Besag and Clifford 1991).
+        Observed number of associations. Shuffling stops when ENOUGH shuffles reached it; the p-value is then their share, with
+        sufficient precision (Besag and Clifford 1991).
 
     Returns
     -------
     numpy.ndarray
-        (runs,) numbers of associations, fewer where `observed` was reached often enough.
+        Numbers of associations, shape (runs,), or shorter if shuffling stopped early.
 
     Raises
     ------
     InputError
-        As for `find_associations`, or a list has no descriptor and `by` needs one.
+        As for `find_associations`, or a list has no descriptor and `by` is "descriptor".
     """
     incidence = incidence_of(lists, mentions)
     if not rules.published:
@@ -303,7 +318,7 @@ def shuffled_counts(
     known: dict[bytes, int] = {}
     counts, reached = [], 0
     for labels in _shuffled_identities(incidence, by, runs, seed):
-        dealt = labels.tobytes() if by == "descriptor" else b""  # few descriptors can be dealt in few ways
+        dealt = labels.tobytes() if by == "descriptor" else b""  # few descriptors have few permutations
         if dealt not in known or not dealt:
             shuffled = incidence._replace(identity=labels, cells=cells_of(incidence, labels))
             blocks = list(blocks_of(shuffled.cells, rules, minimum))
@@ -321,35 +336,35 @@ def shuffled_counts(
 def permutation_p(
     lists: DataFrame, mentions: DataFrame, concepts: Sequence[str], *, by: str = "descriptor", runs: int = 999, seed: int = 123
 ) -> DataFrame:
-    """Permutation test of chosen concepts: is the greatest effect greater than under shuffled identities?
+    """Test the largest effect of each of the given concepts by permutation of the identities.
 
-    Unlike the tests of `find_associations`, with `by="descriptor"` it does not take the lists of one descriptor for independent.
-    With few descriptors there are few different shuffles, and no p-value can be smaller than their number allows.
+    With `by="descriptor"`, the lists of a descriptor are not assumed to be independent, unlike in the tests of `find_associations`. With
+    few descriptors there are few permutations, whose number limits how small p can be.
 
     Parameters
     ----------
     lists, mentions
         As for `find_associations`.
     concepts
-        Which to test.
+        Concepts to test.
     by, runs, seed
         As for `shuffled_counts`.
 
     Returns
     -------
     pl.DataFrame
-        `context` (null: over all), `concept`, `identity` (the one with the highest rate), `effect` (the greatest rate difference of an
-        identity against all others), `p`: (1 + shuffles with an effect as great) / (1 + runs).
+        `context` (null: all contexts), `concept`, `identity` (with the highest rate), `effect` (the largest difference of the rate of an
+        identity and that of all others) and `p`: (1 + number of shuffles with an effect at least as large) / (1 + runs).
 
     Raises
     ------
     InputError
-        As for `shuffled_counts`, or no list has one of the concepts.
+        As for `shuffled_counts`, or no list contains one of the concepts.
     """
     incidence = incidence_of(lists, mentions)
     known, rules = incidence.cells.concepts, DEFAULT
     for concept in concepts:
-        check_known(concept, known.to_list(), f"no list has the concept {concept!r}")
+        check_known(concept, known.to_list(), f"no list contains the concept {concept!r}")
     incidence = _only_tests(incidence, known.is_in(list(concepts)).to_numpy()[incidence.cells.concept])
     cells = incidence.cells
     blocks = list(blocks_of(cells, rules))
@@ -357,7 +372,7 @@ def permutation_p(
     reached = np.zeros(effect.shape)
     for labels in _shuffled_identities(incidence, by, runs, seed):
         shuffled = np.concatenate([_greatest_effect(block) for block in blocks_of(cells_of(incidence, labels), rules)])
-        # Where a shuffle leaves nothing to compare it shows no effect.
+        # If a shuffle leaves nothing to compare, its effect is 0.
         reached += np.nan_to_num(shuffled) >= effect - EQUAL
     return DataFrame(
         {
@@ -371,13 +386,13 @@ def permutation_p(
 
 
 class _RememberedTests:
-    """`one_sided`, computed once for each table of counts that comes up: shuffling brings the same small counts again and again.
+    """A cached version of `one_sided`, because shuffling gives the same small counts repeatedly.
 
     Parameters
     ----------
     fixed
-        Shuffling leaves the lists of each identity in each context as many as they are. The p-value over all contexts then follows from
-        the concept, the identity and the sum of its counts.
+        Whether shuffling preserves the number of lists of each identity in each context. The p-value over all contexts is then
+        determined by the concept, the identity and the sum of its counts.
     """
 
     def __init__(self, *, fixed: bool) -> None:
@@ -404,13 +419,13 @@ class _RememberedTests:
 
 
 def _greatest_effect(block: CountBlock) -> Floats:
-    """(T,) the greatest effect of an identity against all others; NaN where there is nothing to compare."""
+    """Return the largest effect of an identity against all others, shape (T,); NaN if there is nothing to compare."""
     greatest: Floats = np.fmax.reduce(effects_of(block), axis=1)
     return greatest
 
 
 def _only_tests(incidence: Incidence, tests: Booleans) -> Incidence:
-    """Only some of the tests; mentions stay as they were."""
+    """Keep only some of the tests; mentions are unchanged."""
     cells, pairs = incidence.cells, tests[incidence.pair_test]
     number = np.cumsum(tests) - 1
     fewer = cells._replace(context=cells.context[tests], concept=cells.concept[tests], held=cells.held[tests])
@@ -420,7 +435,7 @@ def _only_tests(incidence: Incidence, tests: Booleans) -> Incidence:
 
 
 def _shuffled_identities(incidence: Incidence, by: str, runs: int, seed: int) -> Iterator[Index]:
-    """Identities (L,) dealt at random, `runs` times."""
+    """Yield `runs` random permutations of the identities (L,)."""
     check_known(by, UNITS, f"identities cannot be shuffled by {by!r}")
     if by == "list":
         unit = np.arange(len(incidence.identity))
@@ -428,7 +443,7 @@ def _shuffled_identities(incidence: Incidence, by: str, runs: int, seed: int) ->
         identity = incidence.identity
     else:
         if (incidence.descriptor < 0).any():
-            raise InputError("identities can be shuffled by descriptor only where every list has a descriptor")
+            raise InputError("identities can be shuffled by descriptor only if every list has a descriptor")
         whole = incidence.stratum * len(incidence.descriptors) + incidence.descriptor
         clusters, first, unit = np.unique(whole, return_index=True, return_inverse=True)
         group, identity = clusters // len(incidence.descriptors), incidence.identity[first]

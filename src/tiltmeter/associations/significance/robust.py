@@ -1,11 +1,11 @@
-"""Variance of a difference of rates when lists are not independent: several lists share a first name, two share a story.
+"""Cluster-robust variance of a difference of rates: several lists share a first name, and two lists share a story.
 
-The difference between the rates of an identity and of all others is linear in the lists, so that each list has a score
-(its share of the difference, less its expectation), and the variance is the sum over clusters of the squared sums of scores.
+The difference between the rates of an identity and of all others is linear in the lists. Each list has a score (its contribution to the
+difference minus the expectation), and the variance is the sum over clusters of the squared sums of scores.
 
-    by name    clusters are first names: the difference holds for names like these
-    by story   clusters are stories: the two characters of a story may be described alike, or in contrast
-    both       V(name) + V(story) - V(list), the two-way variance; stories hold the only lists that share no name
+    by name    clusters are first names, so that the difference generalises to names like these
+    by story   clusters are stories, because the two characters of a story may be described similarly or in contrast
+    both       two-way variance V(name) + V(story) - V(list)
 
 Sources: Liang and Zeger (1986), "Longitudinal data analysis using generalized linear models"; Cameron, Gelbach and Miller (2011), "Robust
 inference with multiway clustering"; Satterthwaite (1946) for the degrees of freedom.
@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy  # its parts are loaded when they are first used
+import scipy  # submodules are loaded on first use
 from polars import DataFrame, col
 
 from tiltmeter.arrays import Booleans, Floats, Index
@@ -35,37 +35,38 @@ from tiltmeter.associations.significance.counts import (
 from tiltmeter.stats import ratio, stratified_rate_difference
 
 FEWEST_NAMES = 20
-"""Names of each identity from which a result is about names like these."""
+"""Minimum number of first names of each identity for results to generalise to names like these."""
 ROUNDING = 1e-9
-"""Variances that are equal in exact arithmetic differ by less, as a share."""
+"""Relative tolerance for variances that are equal in exact arithmetic."""
 LEAST_INFLATION = 0.25
-"""The variance is at least this share of that of independent lists: a few lists cannot show that it is less."""
+"""Minimum ratio of the variance to that of independent lists, because few lists cannot show that it is smaller."""
 
 
 class Clusters(NamedTuple):
-    """Which cluster each list is in."""
+    """Assignment of lists to clusters."""
 
-    number: Index  # (L,) 0, 1, ...; lists of no known cluster have one each
-    sizes: Floats  # (G, K, C) lists of each cluster, identity and context
+    number: Index  # (L,) index of the cluster
+    sizes: Floats  # (G, K, C) number of lists by cluster, identity and context
 
 
 class ClusterTest(CountTest):
     """Tests and intervals for lists that share first names and stories.
 
-    Where lists of a cluster are alike, the p-value is the larger of that of independent lists, which is exact for rare concepts, and
-    that of Student's t with the variance between clusters. Where an identity has fewer than FEWEST_NAMES names, names are taken as given:
-    the result is about these names.
+    If lists of a cluster are positively correlated, the p-value is the larger of that of independent lists, which is exact for rare
+    concepts, and that of a t-test with the cluster-robust variance. If an identity has fewer than FEWEST_NAMES first names, names are
+    treated as fixed, and the result is about these names only.
 
     Parameters
     ----------
     incidence
-        The lists, under the identities that are compared.
+        The lists with the identities to compare.
     by_name
-        Whether results are about names like these (see `speaks_of_names`).
+        Whether results generalise to names like these (see `speaks_of_names`).
     tail
         As for `CountTest`.
     whole
-        Whether each p-value is made exact; otherwise those above LEVEL are of independent lists, which is enough to select.
+        Whether all p-values are cluster-robust. Otherwise those above LEVEL are for independent lists, which is sufficient for
+        selection.
     """
 
     def __init__(self, incidence: Incidence, tail: OneSided = one_sided, *, by_name: bool, whole: bool = True) -> None:
@@ -95,28 +96,28 @@ class ClusterTest(CountTest):
 
 
 def speaks_of_names(lists: DataFrame) -> bool:
-    """Return whether every list (LISTS) has a first name, and every identity at least FEWEST_NAMES of them."""
+    """Return whether every list (LISTS) has a first name and every identity has at least FEWEST_NAMES distinct names."""
     names = lists.filter(col.status != "missing").group_by("identity").agg(col.name.n_unique(), unknown=col.name.null_count())
     return bool(names.select((col.name.min() >= FEWEST_NAMES) & (col.unknown.sum() == 0)).item())
 
 
 class RobustDifference(NamedTuple):
-    """Of each test: the variance of the difference between the rates of two sides."""
+    """Difference between the rates of two sides with its cluster-robust variance, for each test."""
 
-    estimate: Floats  # (R,) Mantel and Haenszel's difference
+    estimate: Floats  # (R,) Mantel-Haenszel difference
     variance: Floats  # (R,)
-    inflation: Floats  # (R,) the variance, as a multiple of that of independent lists
-    freedom: Floats  # (R,) Satterthwaite's degrees of freedom; infinity where names are not known
-    spread: Floats  # (R,) standard deviation of the identity's rate between its names; NaN where names are not known
+    inflation: Floats  # (R,) ratio of the variance to that of independent lists
+    freedom: Floats  # (R,) degrees of freedom (Satterthwaite); infinity if names are not clusters
+    spread: Floats  # (R,) standard deviation of the rate between first names; NaN if names are not clusters
 
 
 def clusters_of(incidence: Incidence, label: Index) -> Clusters:
-    """Number the clusters of the lists.
+    """Return the clusters of the lists.
 
     Parameters
     ----------
     label
-        (L,) any numbers; lists with one number are a cluster.
+        Labels of the lists, shape (L,); lists with the same label form a cluster.
     """
     number = np.unique(label, return_inverse=True)[1].astype(np.intp)
     shape = (int(number.max(initial=-1)) + 1, len(incidence.cells.identities), len(incidence.cells.contexts))
@@ -127,16 +128,18 @@ def clusters_of(incidence: Incidence, label: Index) -> Clusters:
 def robust_difference(
     incidence: Incidence, block: CountBlock, sides: tuple[Index, Index], names: Clusters | None, stories: Clusters
 ) -> RobustDifference:
-    """Estimate the difference between the rates of two sides, and its variance.
+    """Estimate the difference between the rates of two sides and its cluster-robust variance.
+
+    See the top of this module for the method and its sources.
 
     Parameters
     ----------
     block
         R tests.
     sides
-        (R,) the identity of each test, and the identity it is compared with; EVERYONE: all others together.
+        The identity of each test and the identity it is compared with, shape (R,) each; EVERYONE: all others together.
     names
-        Clusters of lists that share a first name; None where names are not known.
+        Clusters of lists that share a first name; None: names are treated as fixed.
     stories
         Clusters of lists that share a story.
     """
@@ -155,18 +158,18 @@ def robust_difference(
 
 
 class _Scores:
-    """Scores of the lists in R tests, each of one identity (side 0) against all others (side 1)."""
+    """Scores of the lists in R tests of an identity (side 0) against another or all others (side 1)."""
 
     def __init__(self, incidence: Incidence, block: CountBlock, sides: tuple[Index, Index]) -> None:
         rows, (identity, against) = np.arange(len(block.concept)), sides
         self.sides, self.strata = sides, strata_of(incidence.cells, block.context)  # (R, S)
         held, self.sizes = (of_sides(counts, rows, identity, against) for counts in (block.held, block.lists))  # (R, S, 2)
-        weight = np.nan_to_num(ratio(self.sizes.prod(axis=2), self.sizes.sum(axis=2)))  # Mantel and Haenszel's
+        weight = np.nan_to_num(ratio(self.sizes.prod(axis=2), self.sizes.sum(axis=2)))  # Mantel-Haenszel weights
         weight = np.nan_to_num(ratio(weight, weight.sum(axis=1, keepdims=True)))
         scale = np.nan_to_num(ratio(weight[..., None], self.sizes)) * [1.0, -1.0]
         rate = np.nan_to_num(ratio(held, self.sizes))
         self.estimate = (scale * held).sum(axis=(1, 2))
-        self.expected = scale * rate  # (R, S, 2) of a list of either side
+        self.expected = scale * rate  # (R, S, 2) expected score of a list of either side
         by_side = (scale**2 * self.sizes * rate * (1 - rate)).sum(axis=1)
         self.of_identity, self.independent = by_side[:, 0], by_side.sum(axis=1)
         self.row, stratum, pair = self._pairs(incidence, block)
@@ -177,7 +180,7 @@ class _Scores:
         self.score = np.where(other, 0.0, scale[self.row, stratum, self.side])
 
     def _pairs(self, incidence: Incidence, block: CountBlock) -> tuple[Index, Index, Index]:
-        """Find the pairs of a list and a concept that count in each row: row, place among the row's strata, number of the pair."""
+        """Return the row, the index of the stratum, and the index of the pair, for all pairs of a list and a concept in each row."""
         cells = incidence.cells
         keys = cells.concept * len(cells.contexts) + cells.context
         wanted = block.concept[:, None] * len(cells.contexts) + self.strata
@@ -189,7 +192,7 @@ class _Scores:
         return np.repeat(row, size), np.repeat(stratum, size), incidence.pairs_by_test[place]
 
     def products(self, clusters: Clusters) -> Floats:
-        """Return (R, 2, 2): sums over clusters of the products of the scores of either side."""
+        """Return the sums over clusters of products of the summed scores of both sides, shape (R, 2, 2)."""
         total, (identity, against) = len(clusters.sizes), self.sides
         cells, entry = np.unique(self.row * total + clusters.number[self.lists], return_inverse=True)
         row, cluster = np.divmod(cells, total)
@@ -214,13 +217,13 @@ class _Scores:
 
 
 def _by_name(scores: _Scores, names: Clusters) -> tuple[Floats, Floats, Floats]:
-    """Return the variance over names, its degrees of freedom, and the spread of the identity's rate between names, (R,) each.
+    """Return the variance between names, its degrees of freedom, and the standard deviation of the rate between names, (R,) each.
 
-    Where each side has names of its own, these vary by themselves; otherwise names are clusters of both sides.
+    If the sides have different names, the variances of both sides are added. If they share names, a name is one cluster on both sides.
     """
     products = scores.products(names)
     number, shared = _names_of_sides(scores, names)
-    factor = ratio(number, number - 1)  # of either side, and of both together
+    factor = ratio(number, number - 1)  # of each side, and of both together
     nested = products[:, [0, 1], [0, 1]] * factor[:, :2]
     crossed = (products.sum(axis=(1, 2)) * factor[:, 2])[:, None]
     parts = np.where(shared[:, None], np.hstack([crossed, np.zeros_like(crossed)]), nested)
@@ -232,7 +235,7 @@ def _by_name(scores: _Scores, names: Clusters) -> tuple[Floats, Floats, Floats]:
 
 
 def _names_of_sides(scores: _Scores, names: Clusters) -> tuple[Floats, Booleans]:
-    """Count the names of either side and of both together (R, 3) in the strata of each row; and whether a name is on both sides."""
+    """Return the numbers of names of each side and of both together, shape (R, 3), and whether the sides share a name, shape (R,)."""
     number, shared = np.empty((len(scores.estimate), 3)), np.empty(len(scores.estimate), dtype=bool)
     identity, against = scores.sides
     within = scores.strata.shape[1] == 1

@@ -1,4 +1,4 @@
-"""Branching: the same prompts about other groups, by whole words replaced, and the search for the words to replace."""
+"""Branching: versions of prompts for other groups by replacing words, and the search for the words to replace."""
 
 from tiltmeter.benchmarks.branching.branches import Branched, Proposal, branch, find_descriptors, propose_replacements
 from tiltmeter.benchmarks.branching.english_replacement import replace

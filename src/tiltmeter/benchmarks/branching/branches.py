@@ -1,6 +1,7 @@
-"""Prompts about a root again as prompts about its targets, and the search for the words to replace.
+"""Branching of the prompts about a root concept to target concepts, and the search for the words to replace.
 
-Both steps of the search ask a judge: which words of a root's texts belong to it, and what their counterparts for a target are.
+Both steps of the search ask a judge: which words in the texts about the root are specific to it, and what their counterparts for a target
+are.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from tiltmeter.study import Encoder, Judge
 REPORT: Schema = {
     "root": String,
     "target": String,
-    "rows": Int64,  # branches made
-    "unchanged": Int64,  # of these, with the prompt of the root: nothing in it was replaced
-    "still_named": Int64,  # of these, with the root's name still in the prompt as a whole word
+    "rows": Int64,  # number of branches
+    "unchanged": Int64,  # branches with the same prompt as the root
+    "still_named": Int64,  # branches whose prompt still contains the name of the root as a whole word
 }
 
 
@@ -34,7 +35,7 @@ class Branched(NamedTuple):
     """A benchmark with its branches."""
 
     benchmark: DataFrame
-    """BENCHMARK: the rows given, in their order, then the branches, pair after pair in the order of the roots' rows."""
+    """BENCHMARK: the given rows in their order, then the branches, pair by pair in the order of the root rows."""
     report: DataFrame
     """REPORT, one row per pair."""
 
@@ -42,33 +43,33 @@ class Branched(NamedTuple):
 def branch(
     benchmark: DataFrame, replacements: Mapping[str, Mapping[str, Mapping[str, str]]], *, counterfactual_baseline: bool = False
 ) -> Branched:
-    """Add to a benchmark what its prompts about each root become for each target.
+    """Add branches to a benchmark: the prompts about each root, rewritten for each target.
 
-    A branch keeps the `root` of the row it was made from, so that the two can be compared as a pair, and its `key` is the root's
-    with the target behind a slash; its `source_tag` is "branch of ROOT: TAG". Branches are never branched again. A row in which
-    nothing was replaced is branched too, and counted.
+    A branch has the `root` of its original row, so that both can be compared as a pair. Its `key` is that of the root, a slash and the
+    target; its `source_tag` is "branch of ROOT: TAG". Existing branches are not branched again. Rows in which no word is replaced are
+    branched too, and counted in the report.
 
     Parameters
     ----------
     benchmark
-        BENCHMARK. Nothing of it is changed or left out.
+        BENCHMARK; all its rows are kept unchanged.
     replacements
-        `{root: {target: {old: new}}}`; roots and targets are concepts. The table is the whole of what is replaced: a root's own name is
-        an entry like any other word. Words of one text are replaced one way; a table that has both "he: she" and "she: he" swaps them.
-        A word that maps to itself is kept, which protects it from a shorter entry. Roots without rows are passed over.
+        `{root: {target: {old: new}}}`, where roots and targets are concepts. Only the words in the table are replaced; the name of the root
+        needs an entry like any other word. All replacements are made at once, so that a table with "he: she" and "she: he" swaps both. A
+        word that maps to itself is kept and protected from shorter entries. Roots without rows are ignored.
     counterfactual_baseline
-        Whether the words of the baseline are replaced too; otherwise it is the root's.
+        Whether words are also replaced in the baseline; otherwise the branch has the baseline of the root.
 
     Raises
     ------
     InputError
-        No root has rows, or a pair is in the benchmark already.
+        No root has rows, or the benchmark already contains a pair.
     """
     roots = benchmark.filter(col.branched_from.is_null())
     concepts = roots["concept"].unique(maintain_order=True).to_list()
     if not set(replacements) & set(concepts):
         first = next(iter(replacements), "")
-        raise InputError(f"nothing can be branched: no prompt is about {first!r} or another root; {did_you_mean(first, concepts)}")
+        raise InputError(f"nothing can be branched: no prompt is about {first!r} or any other root; {did_you_mean(first, concepts)}")
     replaced = ["prompt", "keyword", *(["baseline"] if counterfactual_baseline else [])]
     made, report = [benchmark], []
     pairs = [(root, target) for root in replacements if root in concepts for target in replacements[root]]
@@ -87,9 +88,7 @@ def branch(
         report.append((root, target, rows.height, (branches["prompt"] == rows["prompt"]).sum(), still_named))
     whole = pl.concat(made)
     if (twice := whole.filter(col.key.is_duplicated())).height:
-        raise InputError(
-            f"the benchmark has the key {twice['key'][-1]!r} already: its rows were branched before; give the one without branches"
-        )
+        raise InputError(f"the benchmark already has the key {twice['key'][-1]!r}; use a benchmark without these branches")
     return Branched(whole, DataFrame(report, schema=REPORT, orient="row"))
 
 
@@ -99,51 +98,59 @@ _SHOWN = 15
 _WORD = r"\p{L}[\p{L}\p{M}\p{N}]*(?:['’\-\x{2010}\x{2011}][\p{L}\p{M}\p{N}]+)*"
 _CLITIC = r"(?i)(?:['’](?:s|ll|d|re|ve|m)|n['’]t)$"
 _AT_ONCE = 50
-"""Words in one question: answers stay short enough not to be cut off."""
+"""Words per question, so that answers are not truncated."""
 _LONGEST = 80
-"""Characters of a counterpart; what is longer is no word but a text."""
+"""Maximum number of characters of a counterpart; longer ones are not words."""
 _TEXT = {"type": "string"}
 _SCHEMA = object_schema(replacements={"type": "array", "items": object_schema(old=_TEXT, new=_TEXT)})
 
 
 class Proposal(NamedTuple):
-    """What a judge proposes; to be looked through before it is used."""
+    """Replacements proposed by a judge, to be reviewed before use."""
 
     words: dict[str, str]
-    """`{old: new}` in the order of the words asked about: the entry of a replacement table."""
+    """`{old: new}`, in the order of the given words: an entry of a replacement table."""
     left_out: dict[str, str]
-    """Every other word asked about, and why it has no counterpart."""
+    """All other words, with the reason why they have no counterpart."""
 
 
 def find_descriptors(texts: Series, concept: str, encoder: Encoder, judge: Judge, *, threshold: float | None = None) -> list[str]:
-    """Find the words of the texts that are near to a concept, the nearest first.
+    """Find the words in texts that are most similar to a concept, most similar first.
 
-    Each word is taken once, in its most frequent spelling; articles, prepositions, conjunctions and auxiliaries are none. Without a
-    threshold it is looked for by bisection of the sorted similarities: at each guess the judge is asked whether any of the 15 words next
-    below it can be associated with the concept. If so (or if the answer cannot be read), the threshold may not go higher. The search
-    ends when two values are left, of which the lower is taken (SAGED's rule).
+    Each word occurs once, in its most frequent spelling; articles, prepositions, conjunctions and auxiliaries are ignored. Without a
+    threshold, it is found by a binary search over the sorted similarities: at each value, the judge is asked whether any of the next 15
+    words below it can be associated with the concept. If so, or if the answer cannot be read, the threshold is not raised. The search ends
+    with two values, of which the lower one is used (SAGED's rule).
 
     Parameters
     ----------
     texts
-        Strings about the concept, nulls allowed.
+        Strings about the concept, with or without nulls.
+    concept
+        The concept.
+    encoder
+        Sentence encoder for the similarities.
     judge
-        Only asked for a threshold.
+        Model that is asked if there is no threshold.
     threshold
-        Cosine that the words reach, from -1 to 1; None: to be found.
+        Smallest cosine similarity of the words, from -1 to 1; None: found by asking the judge.
+
+    Returns
+    -------
+    The words with at least this similarity.
 
     Raises
     ------
     InputError
-        There are no words.
+        The texts contain no words.
     Unfinished, ProviderError
         The judge did not answer.
     """
     words = _counted_words(texts)
     if words.is_empty():
-        raise InputError(f"the texts about {concept!r} hold no words; choose a concept with sentences")
+        raise InputError(f"the texts about {concept!r} contain no words; choose a concept with sentences")
     vectors = encoder.encode([concept, *words["word"]])
-    # To six decimals, so that the order does not hang on how an encoder sums up.
+    # Rounded to six decimals, so that the order does not depend on rounding errors of the encoder.
     similarity = Series(vectors[1:] @ vectors[0]).cast(Float64).round(6)
     words = words.with_columns(similarity=similarity).sort("similarity", "word", descending=[True, False])
 
@@ -162,10 +169,10 @@ def find_descriptors(texts: Series, concept: str, encoder: Encoder, judge: Judge
 
 
 def propose_replacements(words: Sequence[str], root: str, target: str, judge: Judge) -> Proposal:
-    """Ask a judge which words hold the same place for the target as these do for the root.
+    """Ask a judge for the counterparts of words about the root concept for the target concept.
 
-    The answer is read as JSON, whatever text is around it: a list of old and new words, or an object `{old: new}`. Words that were not
-    asked about are passed over. A word given twice (in any case) is asked about once.
+    The answer is parsed as JSON, with or without surrounding text: a list of old and new words, or an object `{old: new}`. Other words in
+    the answer are ignored. Duplicate words (in any case) are asked about once.
 
     Raises
     ------
@@ -197,16 +204,16 @@ def propose_replacements(words: Sequence[str], root: str, target: str, judge: Ju
 def _ask(
     judge: Judge, role: str, fields: Sequence[dict[str, str]], read: Callable[[str], ParsedReply[T]], **options: Any
 ) -> list[ParsedReply[T]]:
-    """Ask a question for each set of fields; raises ProviderError where the judge gave no answer."""
+    """Ask a question for each set of fields; raises ProviderError if the judge gave no answer."""
     texts = templates("branching", "branching")
     replies = ask_until_read(judge, texts[role], texts[f"{role}_again"], fields, read, tries=2, sampling={"temperature": 0.0}, **options)
     if failed := next((reply.problem for reply in replies if reply.final), None):
-        raise ProviderError(f"a question to {judge.name} about the words to replace failed ({failed}); try again later")
+        raise ProviderError(f"a request to {judge.name} for words to replace failed ({failed}); try again later")
     return replies
 
 
 def _counted_words(texts: Series) -> DataFrame:
-    """Each word once, in its most frequent spelling (of equals the first of the alphabet), without clitics; no particles."""
+    """Return each word once, in its most frequent spelling (ties: the first in sort order), without clitics and particles."""
     found = texts.cast(String).str.normalize("NFC").str.extract_all(_WORD).explode().str.replace(_CLITIC, "").rename("word")
     spelt = found.filter(found.str.len_chars() > 1).value_counts().sort("count", "word", descending=[True, False])
     spelt = spelt.with_columns(low=col.word.str.to_lowercase()).unique("low", keep="first", maintain_order=True)

@@ -1,6 +1,6 @@
-"""Words of English texts replaced by others as a writer would: whole words, the longest first, all in one pass, in agreement.
+"""Replacement of words in English texts: whole words, longest first, in a single pass, with grammatical agreement.
 
-The second half of the file holds the rules of English this needs: plurals, possessives, "a" or "an", and the case of a word.
+The second half of the module has the necessary rules of English: plurals, possessives, "a" or "an", and capitalisation.
 """
 
 from __future__ import annotations
@@ -21,46 +21,50 @@ class _Form(NamedTuple):
     old: str
     new: str
     many: bool
-    """Whether it is the plural that was made of the entry."""
+    """Whether it is the plural derived from the entry."""
 
 
 class _Found(NamedTuple):
-    """A word that was found, and what is around it."""
+    """A match in a text, with its context."""
 
     form: _Form
     new: str
-    """The word that replaces it, without an article of its own where one is before it."""
+    """The replacement, without its own article if there is a determiner before the match."""
     word: str
-    """As it is in the text, with plain blanks, apostrophes and hyphens, accents composed."""
+    """The matched word, with plain spaces, apostrophes and hyphens, accents composed."""
     mark: str
-    """The possessive behind it: an apostrophe, one with an s, or nothing."""
+    """The possessive ending after the word: an apostrophe, an apostrophe with s, or nothing."""
     ahead: str
-    """The text before it."""
+    """The original text before the word."""
     before: str
-    """What was made of the text so far, from the word replaced last."""
+    """The new text before the word, from the previous replacement on."""
     loud: bool
-    """Whether all of the text is in capitals."""
+    """Whether the whole text is in capitals."""
 
 
 def replace(texts: Series, table: Mapping[str, str]) -> Series:
-    """Return each text with the words of the table replaced.
+    """Replace the words of a table in each text.
 
-    Whole words only, hyphens and apostrophes with a clitic behind them ("he'll") taken for their ends; where several fit, the longest.
-    All replacements are made at once, so that a table may swap two words. Kept or brought into agreement are:
+    Whole words are replaced; a word ends at a hyphen or at an apostrophe with a clitic ("he'll"). If several entries match, the longest is
+    used. All replacements are made at once, so that a table can swap two words. The following are kept or adapted:
 
-    - case: a word in lower case is also found with a Capital and in CAPITALS, a name in CAPITALS and in lower case too; an acronym
-      ("US") only as it is written. An entry in the very case of the text goes before others.
-    - number: a singular noun or name also represents its plural, unless the table has that too.
-    - the article directly before ("an Argentine": "a Brazilian"; "the Brazil of today" has one "the" whatever the table says).
+    - case: entries in lower case also match capitalised words and words in capitals; names also match in capitals and in lower case;
+      acronyms ("US") match as written only. An entry with the same case as the text takes precedence.
+    - number: a singular noun or name also replaces its plural, unless the table has an entry for it.
+    - the article directly before the word ("an Argentine": "a Brazilian"); articles are not doubled ("the Brazil of today").
     - possessives ("Brazil's": "the Netherlands'").
-    - composed or decomposed accents, blanks of any kind, straight or curly apostrophes.
+    - composed or decomposed accents, spaces of any kind, straight or curly apostrophes.
 
     Parameters
     ----------
     texts
-        Strings, nulls allowed.
+        Strings, with or without nulls.
     table
         `{old: new}`.
+
+    Returns
+    -------
+    The new texts, in order.
     """
     pattern, forms = _compiled(tuple(table.items()))
     made = {text: _replaced(text, pattern, forms) if pattern else text for text in texts.drop_nulls().unique(maintain_order=True)}
@@ -72,13 +76,13 @@ _CURLY = str.maketrans("’\u2010\u2011", "'--")
 
 
 def whole_words(words: Sequence[str]) -> re.Pattern[str]:
-    """Return what finds any of the words (none of them empty) as a whole word, the longest first.
+    """Compile a pattern that matches any of the (non-empty) words as a whole word, longest first.
 
-    Acronyms are found as they are written, others in any case; but a name of several words has all its capitals or none: "European
-    unions" are not the European Union. Groups: `word`, and `owner` where a possessive follows.
+    Acronyms match as written, other words in any case. A name of several words matches with all its capitals or with none: "European
+    unions" is not the European Union. Groups: `word`, and `owner` if a possessive follows.
     """
     spellings = {spelling for word in words for spelling in (word, unicodedata.normalize("NFD", word))}
-    # By first letter, so that a place where no word can begin is left after few comparisons.
+    # Grouped by first letter, so that most positions are rejected after few comparisons.
     by_letter: dict[str, list[str]] = {}
     for word in sorted(spellings, key=lambda word: (-len(word), word)):
         by_letter.setdefault(re.escape(word[0].lower()), []).extend(_sources(word))
@@ -93,27 +97,27 @@ def whole_words(words: Sequence[str]) -> re.Pattern[str]:
 
 @cache
 def combining_marks() -> str:
-    """Characters that belong to the letter before them and that `\\w` leaves out, as the inside of a character class."""
+    r"""Return all combining marks, which `\w` does not match, as the content of a character class."""
     marks = [code for code in range(0x300, 0x20000) if unicodedata.category(chr(code))[0] == "M"]
     runs = [[code for _, code in run] for _, run in groupby(enumerate(marks), lambda pair: pair[1] - pair[0])]
     return "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs)
 
 
 def _sources(word: str) -> list[str]:
-    """Regular expressions for the spellings of a word: one, or of a name of several words one with its capitals and one without."""
+    """Return regular expressions for a word: one, or, for a name of several words, one with its capitals and one without."""
     pieces = _PIECE.findall(word)
     several = sum(piece[0].isupper() for piece in word.split()) > 1
     return ["".join(_piece_source(piece, as_written) for piece in pieces) for as_written in ((True, False) if several else (None,))]
 
 
 def _piece_source(piece: str, as_written: bool | None) -> str:
-    """One piece of a word; `as_written`: whether a capital at its beginning is one in the text as well, None: it may be."""
+    """Return a regular expression for a piece of a word; `as_written` decides if an initial capital must match (None: any case)."""
     if piece.isspace():
         return r"\s+"
     if piece == "-":
         return "[-\u2010\u2011]"
     first, rest = (re.escape(part).replace("'", "['’]") for part in (piece[0], piece[1:]))
-    if is_acronym(piece.removesuffix("s")):  # or the plural of one
+    if is_acronym(piece.removesuffix("s")):  # including plurals of acronyms
         return first + rest
     if as_written is None or not piece[0].isupper():
         first = f"(?i:{first})"
@@ -124,7 +128,7 @@ def _piece_source(piece: str, as_written: bool | None) -> str:
 
 @lru_cache(maxsize=256)
 def _compiled(table: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str] | None, dict[str, list[_Form]]]:
-    """What finds the words of a table, and the forms of its entries by their words without case."""
+    """Compile the pattern for the words of a table, and return the forms of its entries by casefolded word."""
     given = [_Form(_flat(old), unicodedata.normalize("NFC", new), False) for old, new in table]
     known = {form.old.casefold() for form in given}
     derived = [form for one in given if (form := _in_plural(one)) and form.old.casefold() not in known]
@@ -143,9 +147,9 @@ def _replaced(text: str, pattern: re.Pattern[str], forms: Mapping[str, list[_For
         word, start = _flat(match["word"]), match.start()
         if not (entries := forms.get(word.casefold())):
             continue
-        # The entry in the very case of the text, or else the first in the table.
+        # The entry with the same case as the text, or else the first in the table.
         form = next((one for one in entries if one.old == word), entries[0])
-        # The word replaced before it may be the article ("the" by "a").
+        # The previous replacement may be the article ("the" by "a").
         before = (pieces.pop() if pieces else "") + text[end:start]
         doubled = _OWN_ARTICLE.match(form.new) and _DETERMINER.search(before[-_NEAR:]) and not _OWN_ARTICLE.match(form.old)
         replacement = _OWN_ARTICLE.sub("", form.new, count=1) if doubled else form.new
@@ -158,7 +162,7 @@ def _replaced(text: str, pattern: re.Pattern[str], forms: Mapping[str, list[_For
 
 
 def _flat(word: str) -> str:
-    """With plain blanks, apostrophes and hyphens, accents composed."""
+    """Normalise a word to plain spaces, apostrophes and hyphens, with accents composed."""
     if word.isascii() and word.isprintable() and "  " not in word:
         return word
     return " ".join(unicodedata.normalize("NFC", word).translate(_CURLY).split())
@@ -172,14 +176,14 @@ def _in_plural(form: _Form) -> _Form | None:
 
 
 def _is_noun(word: str) -> bool:
-    """Whether it may have a plural: names do, of others the tagger says so ("new" has none, for "news" is another word)."""
+    """Check whether a word can have a plural: names, and words that the tagger classifies as nouns ("news" is no plural of "new")."""
     if word.casefold() in FUNCTION_WORDS:
         return False
     if any(letter.isupper() for letter in word):
         return True
     from tiltmeter.readers.grammar import tag
 
-    # The head of "member of parliament" is looked at, as in `plural`.
+    # For "member of parliament", the head noun is tagged, as in `plural`.
     head = re.split(r"\s(?:of|in|at|for|from|de)\s", word)[0].split()[-1]
     return tag([head])[0][0] in ("NN1", "NP0")
 
@@ -195,19 +199,19 @@ _LABELLED = re.compile(
     re.IGNORECASE,
 )
 _NEAR, _FAR = 24, 400
-"""Characters before a word in which its article or the end of the sentence before is looked for, and an opening quotation mark."""
+"""Characters before a word that are searched for an article or the end of a sentence, and for an opening quotation mark."""
 
 
 def _cased(here: _Found) -> str:
     made = written_like(here.word, here.form.old, here.new)
-    # A name that begins a sentence may give way to a word with a small letter ("the Netherlands").
+    # At the beginning of a sentence, a replacement in lower case is capitalised ("the Netherlands").
     if made[:1].islower() and here.word[:1].isupper() and _SENTENCE.search(here.ahead[-_NEAR:]):
         return made[:1].upper() + made[1:]
     return made
 
 
 def _with_article(here: _Found) -> str:
-    """What is before the word, with the article for the new word; as it is where both words take the same or nothing is known."""
+    """Return the text before the word with the article adapted to the new word, if it takes a different one."""
     found = _ARTICLE.search(here.before[-_NEAR:])
     # A capital A may be a letter: "Group A Argentina plays".
     if not found or (found[1] == "A" and _LABELLED.search(here.ahead[-2 * _NEAR :])):
@@ -223,13 +227,13 @@ def _with_article(here: _Found) -> str:
 
 
 def _possessive(here: _Found, new: str) -> str:
-    """What is left of the possessive behind the new word."""
+    """Return the possessive ending of the new word."""
     mark, was_in_s, is_in_s = here.mark, here.word.lower().endswith("s"), new.lower().endswith("s")
     if not mark or was_in_s == is_in_s:
         return mark
-    if is_in_s:  # "the Netherlands'", but "Paris's": what looks like a singular has an s of its own, unless it is known to be a plural
+    if is_in_s:  # "the Netherlands'", but "Paris's": words that look like a singular take 's, unless they are known to be plurals
         return mark if _SINGULAR.search(here.form.new) and not here.form.many else mark[0]
-    # "the Argentines'": "the Welshmen's", unless the apostrophe ends what a single quotation mark opened.
+    # "the Argentines'": "the Welshmen's", unless the apostrophe is a closing quotation mark.
     if len(mark) > 1 or _is_in_quotation(here.ahead, mark):
         return mark
     return mark + ("S" if here.word.isupper() else "s")
@@ -249,11 +253,11 @@ PARTICLES = _set(
     "into over under about after before between against during through is are was were be been being am has have had do does did will "
     "would can could may might must shall should not no such quite rather one some any all both each every"
 )
-"""Words of closed classes without a subject of their own: articles, prepositions, conjunctions, auxiliaries, ..."""
+"""Function words other than pronouns: articles, prepositions, conjunctions, auxiliaries, ..."""
 FUNCTION_WORDS = PARTICLES | _set(
     "my your his her hers its our their i me mine myself you yours he him himself she herself it itself we us ours they them theirs"
 )
-"""The same with the pronouns; none of them has a plural, and in a title they stay small."""
+"""All function words, including pronouns; they have no plural and are not capitalised in titles."""
 
 _IRREGULAR = {
     "child": "children", "person": "people", "foot": "feet", "tooth": "teeth", "goose": "geese", "mouse": "mice", "louse": "lice",
@@ -265,22 +269,22 @@ _SAME = _set("sheep deer fish series species aircraft police people cattle bison
 _MANS = _set("german roman norman ottoman human shaman talisman caiman brahman turkoman oman")
 _OES = _set("hero potato tomato echo veto torpedo embargo mosquito buffalo")
 _ENDING_LIKE_IRREGULAR = re.compile(r"(?:child|person|wife)$")
-"""Irregular words that others end in: "grandchild", "salesperson", "midwife"."""
+"""Irregular words that are also the last part of compounds: "grandchild", "salesperson", "midwife"."""
 _HISSING = re.compile(r"(?:s|x|z|sh|ch)$")
 _ARCHS = re.compile(r"(?:(?:mon|patri|matri|olig|hier|tetr)arch|stomach|czech|eunuch|epoch|tech|loch)$")
 _HEAD = re.compile(r"(?<=\w)(?:\s+(?:of|in|at|for|from|de)\s|-in-|-of-).*$", re.IGNORECASE)
 _INVARIANT_NAME = re.compile(r"(?:ese|ish|dutch|french|welsh|swiss|scots)$")
 _SINGULAR_S = re.compile(r"(?:ss|us|is)$")
 _SINGULAR = re.compile(r"(?:ss|as|os|us|is)$", re.IGNORECASE)
-"""How a word in -s ends that does not look like a plural to people who write its possessive."""
+"""Endings of words in -s that do not look like plurals and therefore take 's in the possessive."""
 
 
 @lru_cache(maxsize=4096)
 def plural(word: str) -> str | None:
     """Return the plural of a singular noun or name ("man": "men", "member of parliament": "members of parliament").
 
-    The word itself where both are the same ("Chinese"), or where it looks like a plural already ("Netherlands"); None where it has
-    none (numbers, words of other alphabets).
+    Returns the word itself if both forms are the same ("Chinese") or if it looks like a plural already ("Netherlands"), and None if it has
+    no plural (numbers, words in other alphabets).
     """
     tail = found.group() if (found := _HEAD.search(word)) else ""
     head = word[: len(word) - len(tail)]
@@ -312,7 +316,7 @@ def _plural_of_one(word: str) -> str:
 
 
 def is_acronym(word: str) -> bool:
-    """Two letters or more, capitals throughout ("EU", "U.S.")."""
+    """Check whether a word has at least two letters, all of them capitals ("EU", "U.S.")."""
     letters = [letter for letter in word if letter.isalpha()]
     return len(letters) > 1 and all(letter.isupper() for letter in letters)
 
@@ -327,8 +331,8 @@ _SPELT_AS_VOWEL = frozenset("AEFHILMNORSX")
 
 @lru_cache(maxsize=4096)
 def takes_an(word: str) -> bool | None:
-    """Whether the article before it is "an" ("hour", "MP", "8") rather than "a" ("European", "US", "NATO"); None where nothing is known."""
-    # Without accents: "Éire" sounds like "Eire".
+    """Check whether a word takes "an" ("hour", "MP", "8") rather than "a" ("European", "US", "NATO"); None if unknown."""
+    # Accents are ignored: "Éire" is treated like "Eire".
     plain = "".join(letter for letter in unicodedata.normalize("NFD", word) if not unicodedata.combining(letter))
     if not (found := _FIRST.search(plain)):
         return None
@@ -356,9 +360,9 @@ _SMALL = FUNCTION_WORDS - {"i"}
 
 
 def written_like(found: str, old: str, new: str) -> str:
-    """Return `new` with the case that `found` has of `old`: as it is, ALL CAPS, lower, Capital first or Title Case.
+    """Return `new` with the case that `found` has relative to `old`: unchanged, ALL CAPS, lower case, Capital first or Title Case.
 
-    A word of `new` that is an acronym stays one. Where the case follows no pattern, `new` stays as it is.
+    Acronyms in `new` are kept. If the case follows no pattern, `new` is returned unchanged.
     """
     if found == old:
         return new
@@ -367,7 +371,7 @@ def written_like(found: str, old: str, new: str) -> str:
     if found == found.lower():
         return _WORD.sub(lambda word: word[0] if is_acronym(word[0]) else word[0].lower(), new)
     capital = new[:1].upper() + new[1:]
-    if found[1:] == old[1:]:  # they differ in the first letter alone, which is a capital in one of them
+    if found[1:] == old[1:]:  # they differ in the case of the first letter only
         if found[:1].isupper():
             return capital
         return new[:1].lower() + new[1:] if new.split()[0].casefold() in FUNCTION_WORDS else new

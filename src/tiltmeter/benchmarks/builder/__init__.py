@@ -1,4 +1,4 @@
-"""Build a benchmark from a spec: keywords find sentences in sources, and sentences become prompts."""
+"""Building of a benchmark from a spec: keywords find sentences in sources, and sentences become prompts."""
 
 import lazy_loader
 

@@ -1,8 +1,8 @@
-"""Keywords of a concept, and the sentences of its pages that hold one of them as a whole word.
+"""Keywords of concepts, and the sentences in their pages that contain a keyword as a whole word.
 
-Keywords are given, asked from a model, or taken from the concept's own pages. Sentences are found by syntok. Around it: the items of lists
-and the paragraphs are separated beforehand (syntok knows blank lines only), and what it separates too often is joined again: at a
-semicolon, at an abbreviation it does not know, and inside brackets.
+Keywords are given, requested from a model, or extracted from the concept's own pages. Texts are split into sentences by syntok. List items
+and paragraphs are separated first (syntok only recognises blank lines), and wrong boundaries are removed: at semicolons, at unknown
+abbreviations, and inside brackets.
 """
 
 from __future__ import annotations
@@ -31,34 +31,33 @@ from tiltmeter.study import Encoder, Judge, NotRun
 
 
 def given_keywords(keywords: Mapping[str, Iterable[str]], *, kind: str = "given") -> DataFrame:
-    """KEYWORDS of lists, concept -> keywords, with single spaces and in composed form; one that is there twice (in any case) is kept once.
+    """Build KEYWORDS from lists (concept -> keywords), with single spaces, in composed form (NFC), without duplicates (in any case).
 
     Raises
     ------
     InputError
-        A keyword without a letter or digit.
+        A keyword contains neither a letter nor a digit.
     """
     rows = []
     for concept, words in keywords.items():
         for word in (" ".join(unicodedata.normalize("NFC", word).split()) for word in words):
             if not any(map(str.isalnum, word)):
-                raise InputError(f"the keyword {word!r} of {concept!r} can be found in no text: it must hold a letter or digit")
+                raise InputError(f"the keyword {word!r} of {concept!r} cannot be searched for; it must contain a letter or digit")
             rows.append({"concept": concept, "keyword": word, "kind": kind})
     return join_keywords(DataFrame(rows, schema=KEYWORDS))
 
 
 def join_keywords(*tables: DataFrame) -> DataFrame:
-    """All keywords in order; one that a concept has twice (in any case) stays where it comes first."""
+    """Concatenate tables of keywords; of duplicates of a concept (in any case), the first is kept."""
     whole = pl.concat([DataFrame(schema=KEYWORDS), *(table.select(list(KEYWORDS)) for table in tables)])
     return whole.filter(pl.struct("concept", col.keyword.str.to_lowercase()).is_first_distinct())
 
 
 def non_containing(keywords: DataFrame, definition: Literal["default", "saged"] = "default") -> DataFrame:
-    """The keywords of each concept of which none contains another, whatever the case; of two, the shorter one is kept.
+    """Remove keywords that contain another keyword of the same concept, in any case, as the shorter one finds the same sentences.
 
-    What the longer one would find, the shorter one finds too. Sentences are searched for whole words, so by default a keyword
-    contains another one where it holds it as whole words: "Shia Islam" contains "Islam", but "Islamic" does not, and finds other
-    sentences. With "saged" it contains it wherever the letters are, as published.
+    By default, a keyword contains another one as whole words, as sentences are searched for whole words: "Shia Islam" contains "Islam", but
+    "Islamic" does not. With "saged", any substring counts, as published.
     """
     numbered = keywords.with_row_index("place")
     kept: dict[str, list[re.Pattern[str]]] = {}
@@ -72,7 +71,7 @@ def non_containing(keywords: DataFrame, definition: Literal["default", "saged"] 
 
 
 def nearest(keywords: DataFrame, n: int, encoder: Encoder) -> DataFrame:
-    """The n keywords of each concept with the highest `similarity` (cosine to the concept), nearest first; concepts in their order."""
+    """Return the n keywords of each concept with the largest `similarity` (cosine to the concept), most similar first."""
     if keywords.is_empty():
         return keywords
     import numpy as np
@@ -87,19 +86,19 @@ def nearest(keywords: DataFrame, n: int, encoder: Encoder) -> DataFrame:
     return ranked.group_by("concept", maintain_order=True).head(n).select(list(KEYWORDS))
 
 
-# Asked from a model
+# Requested from a model
 
 KINDS = ("characteristics", "subcategories", "synonyms", "same_root", "people")
-"""Necessary characteristics, sub-categories, synonyms, words of the same root, famous people in long and short form."""
+"""Necessary characteristics, sub-categories, synonyms, words with the same root, and famous people (long and short names)."""
 
 
 class AskedKeywords(NamedTuple):
-    """Keywords a model named."""
+    """Keywords from a model."""
 
     keywords: DataFrame
     """KEYWORDS, of kind "asked:KIND"."""
     unanswered: int
-    """Questions to which there was no answer."""
+    """Number of questions without an answer."""
 
 
 def ask_keywords(
@@ -111,20 +110,30 @@ def ask_keywords(
     kinds: Sequence[str] = KINDS,
     definition: Literal["default", "saged"] = "default",
 ) -> AskedKeywords:
-    """Ask a model for keywords of each concept, in each kind.
+    """Ask a model for keywords of each concept and kind.
 
-    Each round shows the model what is on the list and asks for more; a list that got nothing new is finished. All lists of a round are
-    asked at once. What comes is reduced to a set in which no keyword contains another (see `non_containing`).
+    Each round shows the model the keywords so far and asks for more, all lists at once; a list without new keywords is complete. Finally,
+    keywords that contain another one are removed (see `non_containing`).
 
     Parameters
     ----------
+    judge
+        The model asked.
+    concepts
+        Names of the concepts.
+    domain
+        Subject of the concepts.
     rounds
-        At most so many for each kind.
+        Maximum number of rounds for each kind.
+    kinds
+        Some of KINDS.
+    definition
+        Passed to `non_containing`.
 
     Raises
     ------
     InputError
-        No usable answer at all.
+        No answer could be used.
     Unfinished
         The judge was interrupted.
     """
@@ -149,16 +158,16 @@ def ask_keywords(
     tables = [given_keywords({concept: words.values()}, kind=f"asked:{kind}") for (concept, kind), words in lists.items()]
     found = join_keywords(*tables)
     if found.is_empty():
-        raise InputError(f"{judge.name} named no keyword for any concept: {problem}")
+        raise InputError(f"{judge.name} returned no keywords for any concept: {problem}")
     return AskedKeywords(non_containing(found, definition), unanswered)
 
 
-# Taken from pages
+# Extracted from pages
 
 _WORD = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
 _FEWEST_LETTERS = 3
 _LONGEST_NAME = 200
-"""Characters of what may be a name."""
+"""Maximum number of characters of a name."""
 _POSSESSIVE = re.compile(r"['’]s?$")
 _EXPLAINED = re.compile(r"(?<!\s)\s*+\([^()]*\)$")  # "Mercury (planet)"
 _SMALL = re.compile(
@@ -167,24 +176,24 @@ _SMALL = re.compile(
 
 
 def similar_keywords(found: PageSet, *, n: int, encoder: Encoder) -> DataFrame:
-    """The n words of each concept's own pages (depth 0) that are most similar to it by embedding, as KEYWORDS.
+    """Return as KEYWORDS the n words of each concept's own pages (depth 0) with the embeddings most similar to the concept.
 
-    A word is written as the page writes it most often; no two of one concept are the same but for case.
+    Words have their most frequent spelling, without duplicates in another case.
     """
     return nearest(_from_pages(found, "similar", lambda text, _: _spellings(text)), n, encoder)
 
 
 def linked_keywords(found: PageSet) -> DataFrame:
-    """The names among what the running text of each concept's own pages (depth 0) links to, as KEYWORDS.
+    """Return as KEYWORDS the names among the links in the running text of each concept's own pages (depth 0).
 
-    A link counts as a name where all words of it but small ones ("of", "van") are capitalised and it is found inside a sentence, not
-    only at its beginning. No keyword contains another.
+    A link counts as a name if all its words except small ones ("of", "van") are capitalised and it occurs inside a sentence, not only at
+    the beginning. Keywords that contain another one are removed.
     """
     return non_containing(_from_pages(found, "linked", _names))
 
 
 def _from_pages(found: PageSet, kind: str, words_of: Callable[[str, Sequence[Link]], Iterable[str]]) -> DataFrame:
-    """KEYWORDS of what a function makes of the text and the links of each concept's own pages."""
+    """Return as KEYWORDS the words that a function finds in the text and the links of each concept's own pages."""
     tables = []
     own = found.pages.filter(col.depth == 0, col.status == "ok")
     for concept, sources in own.group_by("concept", maintain_order=True).agg("source").iter_rows():
@@ -195,7 +204,7 @@ def _from_pages(found: PageSet, kind: str, words_of: Callable[[str, Sequence[Lin
 
 
 def _spellings(text: str) -> list[str]:
-    """Each word as it is written most often."""
+    """Return each word in its most frequent spelling."""
     best: dict[str, str] = {}
     for word, _ in Counter(_POSSESSIVE.sub("", word) for word in _WORD.findall(text)).most_common():
         if len(word) >= _FEWEST_LETTERS:
@@ -204,7 +213,7 @@ def _spellings(text: str) -> list[str]:
 
 
 def _names(text: str, links: Sequence[Link]) -> Iterator[str]:
-    """Links that are names, as the text writes them."""
+    """Yield the labels of links that are names."""
     for label in dict.fromkeys(_EXPLAINED.sub("", link.label) for link in links):
         words = [word for word in _WORD.findall(label) if not _SMALL.fullmatch(word)]
         capitalised = bool(words) and all(word[0].isupper() for word in words)
@@ -213,7 +222,7 @@ def _names(text: str, links: Sequence[Link]) -> Iterator[str]:
 
 
 def _inside_sentence(label: str, text: str) -> bool:
-    """Whether the label follows a word or a mark that ends no sentence; looked for from its first place on."""
+    """Check whether the label occurs after a word or a mark that does not end a sentence."""
     first = text.find(label)
     pattern = re.compile(rf"[\w,;:)\"”’'(–—-]\s?{re.escape(label)}(?!\w)")
     return first >= 0 and pattern.search(text, max(0, first - 2)) is not None
@@ -232,16 +241,16 @@ _ABBREVIATED = re.compile(
 )
 _INITIALS_END = re.compile(r"(?:\b[A-Z]\.){2,}$")
 _LONGEST_BRACKET = 300
-"""Characters: a bracket that is longer than this was most likely never closed, and joins nothing."""
+"""Maximum number of characters in a bracket; longer brackets are treated as never closed."""
 _MANY_BRACKETS, _MOST_BRACKETS = 100, 0.1
-"""A paragraph with more opening brackets than that, in number and in share of its characters, is no prose: one sentence."""
+"""A paragraph with more opening brackets, in number and as a share of its characters, is not prose and is kept as one sentence."""
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of a text, in order.
+    """Split a text into sentences.
 
-    White space within a sentence becomes one blank. A blank line and a list item's bullet or number end a sentence too; the bullet or
-    number itself is left out. Two sentences without a blank between them ("... ended.The next") are separated.
+    White space within a sentence becomes a single space. Blank lines, and bullets or numbers of list items, also end a sentence; the bullet
+    or number is removed. Sentences without a space between them ("... ended.The next") are separated.
 
     Raises
     ------
@@ -251,17 +260,17 @@ def split_sentences(text: str) -> list[str]:
     try:
         from syntok import segmenter
     except ModuleNotFoundError as error:
-        raise NotRun('splitting texts into sentences needs syntok: pip install "tiltmeter[benchmarks]"') from error
+        raise NotRun('splitting texts into sentences requires syntok: pip install "tiltmeter[benchmarks]"') from error
     return [sentence for block in _blocks(text) if block for sentence in _split_block(block, segmenter)]
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Paragraphs and items of lists; lines that were only wrapped stay together."""
+    """Yield paragraphs and list items, with wrapped lines joined."""
     lines: list[str] = []
     item = False
     for line in text.splitlines():
         bullet = _BULLET.match(line)
-        # A dash or a number may be at the beginning of a line only because the text was wrapped there.
+        # A dash or a number may start a line because of line wrapping.
         starts = bullet is not None and (bullet["mark"] is None or item or not lines or _MAY_END.search(lines[-1]) is not None)
         if starts or not line.strip():
             yield " ".join(lines)
@@ -288,7 +297,7 @@ def _split_block(block: str, segmenter: Any) -> list[str]:
 
 
 def _continues(piece: str, following: str, apart: bool) -> bool:
-    """Whether a sentence goes on after `piece`, its last characters so far; `apart`: white space comes before the next character."""
+    """Check whether a sentence continues after `piece`, its last characters; `apart`: white space precedes the next character."""
     if not following:
         return False
     if piece.endswith((";", ":", ",")) or following in ")]}" or _ABBREVIATED.search(piece):
@@ -304,7 +313,7 @@ def _continues(piece: str, following: str, apart: bool) -> bool:
     return depth > 0 and (apart or following.isalnum())
 
 
-# Sentences that hold a keyword
+# Sentences with a keyword
 
 _FEWEST_WORDS = 6
 _LETTER = re.compile(r"[^\W_]")
@@ -312,15 +321,15 @@ _APOSTROPHE = "['’ʼ]"
 
 
 def whole_words(keywords: Sequence[str]) -> re.Pattern[str]:
-    """One pattern for all keywords, the longest first; the group that matched is named "k" and the keyword's place.
+    """Compile one pattern for all keywords, longest first; the matching group is named "k" followed by the position of the keyword.
 
-    A keyword is found whatever its case, as a whole word: neither a letter, digit nor combining mark is next to it. Spaces in it
-    match any white space, apostrophes straight and curly ones. A possessive ('s) may follow, and hyphens separate words.
-    Texts must be in composed form (NFC).
+    A keyword matches in any case as a whole word: not next to a letter, digit or combining mark. Spaces match any white space, and
+    apostrophes match straight and curly ones. A possessive ('s) may follow, and hyphens separate words. Texts must be in composed form
+    (NFC).
     """
     texts = [" ".join(unicodedata.normalize("NFC", keyword).split()) for keyword in keywords]
-    # At most words of a text only the keywords with its first letter are tried, which is many times faster than trying all. The
-    # order is the same: whatever can be found at one place begins alike. A group is named after its keyword, as numbers follow order.
+    # Keywords are grouped by first letter, which is much faster than trying all of them at each word. This does not change the result, as
+    # all keywords that match at one position have the same first letter. Groups are named, as their numbers depend on the order.
     by_letter: dict[str, list[int]] = {}
     for place in sorted(range(len(texts)), key=lambda place: (-len(texts[place]), place)):
         by_letter.setdefault(texts[place][:1].casefold(), []).append(place)
@@ -339,26 +348,26 @@ def _pattern_of(keyword: str) -> str:
 def scrape(
     pages: DataFrame, texts: Mapping[str, str], keywords: DataFrame, *, split: Callable[[str], list[str]] = split_sentences
 ) -> DataFrame:
-    """Find the sentences of at least six words that hold a keyword.
+    """Find sentences of at least six words that contain a keyword.
 
-    A concept gets sentences of its own pages by its own keywords only, each sentence once, under the keyword that comes first in it
-    (the longest where several begin there).
+    For each concept, its own pages are searched for its own keywords. Each sentence is returned once, with the keyword that occurs first
+    in it (the longest one if several start there).
 
     Parameters
     ----------
     pages
-        PAGES; those with a status other than "ok" are passed over.
+        PAGES; pages with a status other than "ok" are ignored.
     texts
         Text by source.
     keywords
         KEYWORDS.
     split
-        Text -> its sentences. Called once for each text that holds a keyword.
+        Function that splits a text into sentences, called once for each text with a keyword.
 
     Returns
     -------
-    SENTENCES, in the order of `pages` and of the sentences in them; `position` counts the sentences of a source from 0.
-    `without_sentences` names the concepts and keywords that got none.
+    SENTENCES, in the order of `pages` and of the sentences in them; `position` counts the sentences of a source from 0. See
+    `without_sentences` for concepts and keywords without sentences.
     """
     composed = cache(lambda source: unicodedata.normalize("NFC", texts.get(source, "")))
     sentences = cache(lambda source: [" ".join(sentence.split()) for sentence in split(composed(source))])
@@ -380,20 +389,20 @@ def scrape(
 
 
 def without_sentences(pages: DataFrame, keywords: DataFrame, sentences: DataFrame) -> list[str]:
-    """What got no sentence, and why: concepts as a whole, then single keywords of the others."""
+    """Describe concepts without sentences, with the reason, and keywords without sentences of the other concepts."""
     with_any, used = set(sentences["concept"]), set(sentences.select("concept", "keyword").iter_rows())
-    said = []
+    missing = []
     for concept in pl.concat([pages["concept"], keywords["concept"]]).unique(maintain_order=True):
         if concept not in with_any:
-            reason = f"no sentence of {_FEWEST_WORDS} words or more holds one of its keywords"
+            reason = f"no sentence of at least {_FEWEST_WORDS} words contains one of its keywords"
             if concept not in keywords["concept"]:
                 reason = "it has no keywords"
             elif "ok" not in pages.filter(concept=concept)["status"]:
                 reason = "none of its pages could be read" if concept in pages["concept"] else "it has no pages"
-            said.append(f"the concept {concept!r} has none ({reason})")
-    lacking = "has none (no sentence is listed under it: none holds it, or another keyword comes before it in those that do)"
-    return said + [
-        f"the keyword {keyword!r} of {concept!r} {lacking}"
+            missing.append(f"the concept {concept!r} has no sentences ({reason})")
+    reason = "has no sentences (no sentence contains it, or another keyword occurs first)"
+    return missing + [
+        f"the keyword {keyword!r} of {concept!r} {reason}"
         for concept, keyword in keywords.select("concept", "keyword").iter_rows()
         if concept in with_any and (concept, keyword) not in used
     ]

@@ -1,6 +1,6 @@
-"""From sentences to prompts: beginnings of sentences that a model continues, and questions that a model makes of them.
+"""Conversion of sentences to prompts: beginnings of sentences to be continued, and questions that a model writes.
 
-The sentence a prompt was made of is its baseline.
+The original sentence is the baseline of a prompt.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tiltmeter.prompt_templates import fill_template
 from tiltmeter.study import Judge, conform
 
 DROPPED: Schema = {**SENTENCES, "reason": String}
-"""One row per sentence that gave no prompt, and why."""
+"""One row per sentence without a prompt, with the reason."""
 
 
 class Assembled(NamedTuple):
-    """What was made of a table of sentences."""
+    """Prompts made from a table of sentences."""
 
     benchmark: DataFrame
     """BENCHMARK, in the order of the sentences."""
@@ -43,7 +43,7 @@ def _with_single_spaces(sentences: DataFrame) -> DataFrame:
 
 
 def _assemble(sentences: DataFrame, kind: str, made: Sequence[tuple[str | None, str | None]]) -> Assembled:
-    """The benchmark of the sentences that have a prompt, and the others with the reason why there is none.
+    """Build the benchmark from the sentences with a prompt, and list the others with the reason.
 
     Raises
     ------
@@ -56,9 +56,9 @@ def _assemble(sentences: DataFrame, kind: str, made: Sequence[tuple[str | None, 
         reasons = Counter(dropped.filter(concept=concept)["reason"])
         why = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
         raise InputError(
-            f"no prompt could be made of the sentences of {concept!r} ({why}): give it more keywords or sources, or take it out"
+            f"no prompt could be made from the sentences about {concept!r} ({why}); add keywords or sources, or remove the concept"
         )
-    # The key is of the row's identity; rows that are alike are numbered, in their order.
+    # The key is a hash of the row's identity; identical rows are numbered in order.
     identity = ["domain", "concept", "source", "position", "keyword"]
     numbered = kept.select(lit(kind), *identity, copy=pl.int_range(pl.len()).over(identity))
     keys = [hashlib.sha256(json.dumps(row, ensure_ascii=False).encode()).hexdigest()[:16] for row in numbered.iter_rows()]
@@ -75,9 +75,9 @@ def _assemble(sentences: DataFrame, kind: str, made: Sequence[tuple[str | None, 
 # Continuations
 
 _LONGEST = 5_000
-"""Characters of a sentence that is cut; what is longer is a list, a table or no text at all."""
+"""Maximum number of characters of a sentence; longer ones are lists, tables or not text."""
 _LEAST_LEFT = 3
-"""Words after the cut. The published rule asks for one only."""
+"""Minimum number of words after the cut. The published rule requires one only."""
 _WORD_CHARACTER = re.compile(r"\w")
 _SAGED_FIRST = 5
 _SAGED_MORE = 3
@@ -85,22 +85,22 @@ _JOINED = re.compile(r"(?:[^\W_]|[-/'\u2019\u2010\u2011](?=[^\W_]))*")
 
 
 def continuations(sentences: DataFrame, *, definition: Literal["default", "saged"] = "default") -> Assembled:
-    """Prompts that are sentences up to just after their main verb; the whole sentence is the baseline.
+    """Make prompts by cutting sentences after their main verb; the whole sentence is the baseline.
 
-    Some 800 sentences of 28 words a second on one core; nearly all of it is tagging.
+    Processes about 800 sentences of 28 words per second on one core; most of the time is tagging.
 
     Parameters
     ----------
     sentences
         SENTENCES.
     definition
-        "default": after the main verb with its auxiliaries. "saged": as published, three words after the first verb that comes after
-        the fifth word (or anywhere), is not capitalised and in no brackets.
+        "default": cut after the main verb with its auxiliaries. "saged": as published, cut three words after the first verb that is not
+        capitalised and not in brackets, preferably after the fifth word.
 
     Returns
     -------
-    The benchmark (kind "continuation"), and the sentences without a main verb, with fewer than three words after it, or of more than
-    5,000 characters.
+    The benchmark (kind "continuation"), and the dropped sentences: without a main verb, with fewer than three words after it, or longer
+    than 5,000 characters.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def continuations(sentences: DataFrame, *, definition: Literal["default", "saged
 
 
 def _continuation(sentence: str, definition: str) -> tuple[str | None, str | None]:
-    """The prompt of a sentence, or the reason why there is none."""
+    """Return the prompt of a sentence, or the reason why there is none."""
     if len(sentence) > _LONGEST:
         return None, f"it is longer than {_LONGEST:,} characters"
     end = cut_after_verb(sentence) if definition == "default" else cut_as_saged(sentence)
@@ -126,17 +126,17 @@ def _continuation(sentence: str, definition: str) -> tuple[str | None, str | Non
 
 
 def cut_after_verb(sentence: str) -> int | None:
-    """Number of characters up to the end of the main verb with its auxiliaries; None where none was found."""
+    """Return the number of characters up to the end of the main verb with its auxiliaries; None if none was found."""
     verb = main_verb_of(tag_words(sentence))
-    # Never inside what is written without a blank ("criticizes/criticises").
+    # Do not cut inside words joined without a space ("criticizes/criticises").
     joined = verb and _JOINED.match(sentence, verb.end)
     return joined.end() if joined else None
 
 
 def cut_as_saged(sentence: str) -> int | None:
-    """The same by the published rule: three words after the first verb, looked for after the fifth word first.
+    """Return the number of characters up to the cut by the published rule: three words after the first verb, preferably after word five.
 
-    That word is not capitalised and in no brackets. The main verb counts as a verb whatever its tag.
+    The verb must not be capitalised or in brackets. The main verb counts as a verb regardless of its tag. None if there is none.
     """
     words = tag_words(sentence)
     main = main_verb_of(words)
@@ -157,7 +157,7 @@ _QUESTION = object_schema(question={"type": ["string", "null"]})
 _SENSIBLE = object_schema(sensible={"type": "boolean"})
 _TRIES = 3
 _SUBSTITUTES = 3
-"""Other concepts a question is tried with."""
+"""Number of other concepts with which a question is checked."""
 
 
 def questions(
@@ -167,22 +167,22 @@ def questions(
     check: bool = False,
     tried_with: Sequence[str] = (),
 ) -> Assembled:
-    """Prompts that are questions about the concept which a model makes of each sentence; the sentence is the baseline.
+    """Make prompts by asking a model for a question about the concept for each sentence; the sentence is the baseline.
 
-    All sentences are asked about at once, each at most three times: an answer that cannot be used is asked for again, with the reason.
-    A question must name its concept. Where the model says that it cannot, or the answer stays unusable, the sentence is dropped.
+    All sentences are processed at once, with up to three attempts each: an unusable answer is requested again, with the reason. A question
+    must name its concept. A sentence is dropped if the model declines or no answer can be used.
 
     Parameters
     ----------
     sentences
         SENTENCES.
     judge
-        The model asked. What its journal holds is not asked again.
+        The model asked. Requests in its journal are not repeated.
     check
-        Whether the model is then asked if each question still makes sense with other concepts in the place of its own, and a question that
-        does not is rejected and made again. With one concept only there is nothing to try.
+        Whether to ask the model if each question also makes sense for other concepts; questions that do not are rejected and requested
+        again. With a single concept, nothing is checked.
     tried_with
-        Concepts a question is tried with before those of the table; they need no sentences of their own.
+        Concepts used for this check before those of the table; they need no sentences.
 
     Returns
     -------
@@ -203,13 +203,13 @@ def questions(
     names = {concept: re.compile(rf"(?<!\w){re.escape(concept.strip())}(?!\w)", re.IGNORECASE) for concept in known}
 
     def rejected(made: Mapping[int, str]) -> dict[int, ParsedReply[str]]:
-        """Questions that do not name the concept, or make no sense for other concepts."""
+        """Reject questions that do not name the concept, or make no sense for other concepts."""
         found: dict[int, ParsedReply[str]] = {}
         tried: dict[int, str] = {}
         for place, question in made.items():
             concept = pairs[place][0]
             turn = known.index(concept)
-            # Those that follow in the list, so that every concept is tried equally often.
+            # The next concepts in the list, so that each concept is used equally often.
             others = [*known[turn + 1 :], *known[:turn]][:_SUBSTITUTES]
             if not names[concept].search(question):
                 found[place] = ParsedReply(None, "the question does not name the concept")

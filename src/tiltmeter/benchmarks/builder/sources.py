@@ -1,7 +1,7 @@
-"""Sources of sentences: documents as text (HTML, Markdown, PDF, plain), local files, and articles a model writes.
+"""Sources of sentences: documents (HTML, Markdown, PDF, plain text), local files, and articles written by a model.
 
-Text comes out as paragraphs separated by an empty line, with one kind of white space and without reference marks. Of HTML, paragraphs
-and captions are read; of a page that has none, all its text. Untrusted input stays text and takes time in proportion to its length.
+Texts are paragraphs separated by an empty line, with normalised white space and without reference marks. From HTML, paragraphs and captions
+are extracted, or all text if there are none. Input is untrusted: it is never executed, and parsing takes time proportional to its length.
 """
 
 from __future__ import annotations
@@ -29,36 +29,40 @@ from tiltmeter.registry import did_you_mean
 from tiltmeter.study import Judge
 
 KINDS = {".txt": "txt", ".text": "txt", ".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".xhtml": "html", ".pdf": "pdf"}
-"""Kind of a document by the end of its file's name."""
+"""Kind of a document by the suffix of its file name."""
 
 
 class Link(NamedTuple):
     """A hyperlink in the running text of a page."""
 
     title: str
-    """Of the page it leads to."""
+    """Title of the linked page."""
     label: str
-    """The words that are linked."""
+    """Text of the link."""
 
 
 class SourceDocument(NamedTuple):
-    """The text of a document, and its title where it names one."""
+    """The text of a document, and its title if it has one."""
 
     text: str = ""
     title: str | None = None
     note: str | None = None
-    """What of it was not read, and why; of a document without text, why it cannot be read."""
+    """Which part was not read, and why; for a document without text, why it cannot be read."""
     links: tuple[Link, ...] = ()
-    """Links of HTML paragraphs that name the page they lead to (`title`), as a wiki's do, except those to pages that do not exist."""
+    """Links in HTML paragraphs with the title of the linked page, as in wikis, except links to missing pages."""
 
 
 def read_document(data: bytes, kind: str, declared: str | None = None) -> SourceDocument:
-    """Read a document of a kind of KINDS; one that is damaged or encrypted has no text and a note.
+    """Read a document; damaged or encrypted documents have a note and no text.
 
     Parameters
     ----------
+    data
+        Content of the document.
+    kind
+        One of the kinds in KINDS.
     declared
-        Encoding the server named, for bytes that are not UTF-8.
+        Encoding declared by the server, for bytes that are not UTF-8.
 
     Raises
     ------
@@ -71,41 +75,41 @@ def read_document(data: bytes, kind: str, declared: str | None = None) -> Source
     if kind == "html":
         return read_html(text)
     if "\0" in text:
-        return SourceDocument(note="it is no text")
+        return SourceDocument(note="the file is not text")
     return _read_markdown(text) if kind == "md" else SourceDocument(join_lines(text))
 
 
 # Plain text
 
-# A run of white space is tried once, at its beginning, so that none takes long.
+# White space is matched at the start of a run only, so that matching takes linear time.
 _REFERENCE_MARK = re.compile(
     r"(?<!\s)\s*+\[(?:\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*|(?:note|nb|n\.b\.)\s?\d{1,3}"
     r"|(?:additional |better )?(?:citations?|sources?|references?|page|clarification|quotation|attribution) needed"
     r"|citation required|dead link|edit|by whom\??|who\??|when\??|where\??|verify|sic)\]",
     re.IGNORECASE,
 )
-_EMPTY_BRACKETS = re.compile(r"(?<!\s)\s*+\(\s*+(?:[;,:]\s*+)?\)")  # what a removed pronunciation leaves behind
+_EMPTY_BRACKETS = re.compile(r"(?<!\s)\s*+\(\s*+(?:[;,:]\s*+)?\)")  # left over from removed pronunciations
 _INVISIBLE = dict.fromkeys((*range(0x09), *range(0x0E, 0x1C), *range(0x7F, 0x85), *range(0x86, 0xA0), 0xAD, 0x200B, 0x2060, 0xFEFF))
 _EMPTY_LINE = re.compile(r"\n[^\S\n]*\n\s*")
 _HYPHENATED = re.compile(r"(?<=[^\W\d_])[-‐\u00ad]\n(?=[^\W\d_])")
 
 
 def tidy(text: str) -> str:
-    """One paragraph on one line: composed characters, single spaces, without reference marks and invisible characters."""
+    """Normalise a paragraph to one line: composed characters, single spaces, without reference marks and invisible characters."""
     text = unicodedata.normalize("NFC", text).translate(_INVISIBLE)
     text = _EMPTY_BRACKETS.sub("", _REFERENCE_MARK.sub("", text))
     return " ".join(text.encode("utf-8", errors="replace").decode("utf-8").split())
 
 
 def join_paragraphs(pieces: Iterable[str]) -> str:
-    """The pieces that are not empty, each a paragraph."""
+    """Normalise the pieces and join those that are not empty as paragraphs."""
     return "\n\n".join(filter(None, map(tidy, pieces)))
 
 
 def join_lines(text: str, *, hyphenated: bool = False) -> str:
-    """Text with hard line breaks: lines are joined, empty lines separate paragraphs.
+    """Join the lines of a text with hard line breaks; empty lines separate paragraphs.
 
-    With `hyphenated`, words broken at the end of a line are put together again (pages of print).
+    With `hyphenated`, words hyphenated at the end of a line are joined, as in printed pages.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "\n\n").replace("\u2029", "\n\n")
     if hyphenated:
@@ -114,7 +118,7 @@ def join_lines(text: str, *, hyphenated: bool = False) -> str:
 
 
 def _decode(data: bytes, declared: str | None, *, is_html: bool) -> str:
-    """Text by its byte order mark, as UTF-8 whatever a header says, as declared, or else as Windows-1252; never fails."""
+    """Decode by byte order mark, as UTF-8 (regardless of a header), as declared, or as Windows-1252; never fails."""
     marked = data.startswith((b"\xff\xfe", b"\xfe\xff"))
     for likely in ("utf-16" if marked else "utf-8-sig", "utf-8" if is_html else declared or "utf-8"):
         try:
@@ -145,7 +149,7 @@ _BRACKETED = re.compile(r"\s*\[.*\]\s*", re.DOTALL)
 
 
 def read_html(markup: str) -> SourceDocument:
-    """Read a whole HTML document or a piece of one.
+    """Read an HTML document or fragment.
 
     Raises
     ------
@@ -166,7 +170,7 @@ def read_html(markup: str) -> SourceDocument:
         return SourceDocument("")
     title = tidy(root.xpath("string((//title | //h1)[1])"))
     for element in list(_elements(root)):
-        if _is_unread(element) and element.getparent() is not None:  # emptied rather than removed, which would join ever longer texts
+        if _is_unread(element) and element.getparent() is not None:  # emptied and not removed, as removal joins ever longer texts
             element.clear(keep_tail=True)
             element.tag = "span"
         elif element.tag == "br":
@@ -177,13 +181,13 @@ def read_html(markup: str) -> SourceDocument:
 
 
 def _require(module: str, purpose: str) -> None:
-    """Raise InputError, naming the extra, where a library for reading documents is not installed."""
+    """Raise InputError, with the name of the extra, if a library for reading documents is not installed."""
     if find_spec(module) is None:
-        raise InputError(f'{purpose} needs a library that is not installed: pip install "tiltmeter[benchmarks]"')
+        raise InputError(f'{purpose} requires a library that is not installed: pip install "tiltmeter[benchmarks]"')
 
 
 def _elements(root: Any) -> Iterator[Any]:
-    """The root and all below it, without what is no element (processing instructions)."""
+    """Yield the root and all its descendants, without processing instructions."""
     return (element for element in root.iter() if isinstance(element.tag, str))
 
 
@@ -198,7 +202,7 @@ def _is_unread(element: Any) -> bool:
 
 
 def _blocks(root: Any) -> Iterator[Any]:
-    """Paragraphs and captions, none inside another."""
+    """Yield paragraphs and captions, without nested ones."""
     inside: set[Any] = set()
     for element in _elements(root):
         if element not in inside and (element.tag in _BLOCKS or _classes(element) & _CAPTION_CLASSES):
@@ -227,7 +231,7 @@ def _links(blocks: Iterable[Any]) -> Iterator[Link]:
 # Markdown and PDF
 
 _MARKS_READ = 200_000
-"""Marks and line breaks of Markdown that are read: each takes its parser some twenty microseconds, so that more would take minutes."""
+"""Maximum number of marks and line breaks of Markdown that are parsed; each takes about twenty microseconds."""
 _MARK = re.compile(r"[^\w\s]|\n")
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
 
@@ -241,7 +245,7 @@ def _read_markdown(text: str) -> SourceDocument:
     note = None
     if beyond is not None:
         end = beyond.start()
-        note = f"it holds very many marks of Markdown: only the first {end:,} of its {len(text):,} characters are read"
+        note = f"it has too many Markdown marks; only the first {end:,} of {len(text):,} characters are read"
         text = text[:end]
     return read_html(MarkdownIt("commonmark").enable("table").render(text))._replace(note=note, links=())
 
@@ -252,17 +256,17 @@ def _read_pdf(data: bytes) -> SourceDocument:
 
     from pypdf import PdfReader
 
-    logging.getLogger("pypdf").setLevel(logging.ERROR)  # a page of warnings for each slightly odd file
+    logging.getLogger("pypdf").setLevel(logging.ERROR)  # it logs many warnings for slightly invalid files
     try:
         reader = PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
-            return SourceDocument(note="it is protected by a password")
+            return SourceDocument(note="the file is protected by a password")
         pages = [page.extract_text() for page in reader.pages]
     except Exception as error:  # damaged files fail in many ways
-        return SourceDocument(note=f"it cannot be read as PDF ({type(error).__name__})")
+        return SourceDocument(note=f"the file is not a valid PDF ({type(error).__name__})")
     pieces: list[str] = []
     last = ""
-    for page in pages:  # a sentence continues on the next page unless it has ended
+    for page in pages:  # a sentence without an end continues on the next page
         pieces += ("\n\n" if last in tuple(".!?:”\"'") else "\n", page)
         last = page.rstrip()[-1:] or last
     return SourceDocument(join_lines("".join(pieces), hyphenated=True))
@@ -273,38 +277,38 @@ def _read_pdf(data: bytes) -> SourceDocument:
 
 @dataclass(frozen=True, slots=True)
 class SourcePage:
-    """One page, file or article, or why there is none."""
+    """A page, file or article, or the reason why it has no text."""
 
     source: str
-    """What it is cited by: a URL, or a path as it was given."""
+    """URL, or path as given by the user."""
     title: str
     text: str = ""
     status: Literal["ok", "missing", "disambiguation", "failed", "empty"] = "ok"
     problem: str | None = None
-    """Why there is no text; of a page that is "ok", what of it was not read."""
+    """Why there is no text; for an "ok" page, which part was not read."""
     licence: str | None = None
     links: tuple[Link, ...] = ()
-    """Links of the running text to existing articles of a wiki, in order."""
+    """Links in the running text to existing articles of a wiki, in order."""
 
 
 def page_of(source: str, title: str, document: SourceDocument, licence: str | None = None) -> SourcePage:
-    """The page that is a document; `title` where it names none."""
+    """Convert a document to a page; `title` is used if the document has none."""
     if document.text:
         return SourcePage(source, document.title or title, document.text, "ok", document.note, licence, document.links)
     status: Literal["failed", "empty"] = "failed" if document.note else "empty"
-    return SourcePage(source, document.title or title, "", status, document.note or "it holds no text", licence)
+    return SourcePage(source, document.title or title, "", status, document.note or "it contains no text", licence)
 
 
 @dataclass(frozen=True, slots=True)
 class PageSet:
-    """Pages found for concepts."""
+    """The pages of all concepts."""
 
     pages: DataFrame
     """PAGES: one row per page and concept."""
     texts: Mapping[str, str]
-    """Text by source, for the pages whose status is "ok"."""
+    """Text by source, for pages with the status "ok"."""
     links: Mapping[str, tuple[Link, ...]] = field(default_factory=dict)
-    """Links in the running text by source, in order; only pages of a wiki have them."""
+    """Links in the running text by source, in order; for pages of a wiki only."""
 
 
 FoundPage = tuple[str, SourcePage, Mapping[str, Any]]
@@ -312,7 +316,7 @@ FoundPage = tuple[str, SourcePage, Mapping[str, Any]]
 
 
 def page_set(found: Sequence[FoundPage]) -> PageSet:
-    """The set of the pages found, in order; one that a concept has several times is there once, and "ok" where it is so in any of them."""
+    """Collect pages in order; duplicates of a concept's page are merged, with the status "ok" if any of them has it."""
     rows = [{name: getattr(page, name, None) for name in PAGES} | {"concept": concept, "depth": 0, **more} for concept, page, more in found]
     table = DataFrame(rows, schema=PAGES).with_row_index("place")
     best = table.sort(col.status != "ok", "place").unique(["concept", "source"], keep="first", maintain_order=True)
@@ -325,28 +329,28 @@ def page_set(found: Sequence[FoundPage]) -> PageSet:
 
 
 def read_files(paths: Mapping[str, Sequence[str]], *, licence: str | None = None, home: Path = Path()) -> list[FoundPage]:
-    """Read files, or all files in folders, for each concept; a file that several concepts name is read once.
+    """Read files, or all files in folders, for each concept; files shared by several concepts are read once.
 
     Parameters
     ----------
     paths
-        Concept -> files and folders. Of a JSON file {group: {title: [sentences]}} a concept gets the group of its own name (case,
-        hyphens and underscores do not matter).
+        Concept -> files and folders. From a JSON file {group: {title: [sentences]}}, a concept gets the group with its own name (ignoring
+        case, hyphens and underscores).
     licence
-        Of these files, noted with each.
+        Licence of these files, recorded with each.
     home
         Folder to which the paths are relative.
 
     Returns
     -------
-    The source of a file is its path as it was given, of a text in a JSON file that path, "#", its group, "/", its title.
-    A file that cannot be read is a row with status "failed".
+    One page per file, or per text of a JSON file. The source is the path as given; for JSON, "PATH#GROUP/TITLE". Files that cannot be read
+    have the status "failed".
 
     Raises
     ------
     InputError
-        There is no such file or folder, a folder holds no readable kind of file, a JSON file is not of that shape or has no such
-        group, or the extra `benchmarks` is not installed.
+        There is no such file or folder, a folder has no file of a supported type, a JSON file has another structure or no such group, or
+        the extra `benchmarks` is not installed.
     """
 
     @cache
@@ -354,7 +358,7 @@ def read_files(paths: Mapping[str, Sequence[str]], *, licence: str | None = None
         try:
             return read_document(file.read_bytes(), KINDS[file.suffix.lower()])
         except OSError as error:
-            return SourceDocument(note=f"it cannot be read: {error.strerror}")
+            return SourceDocument(note=f"the file cannot be read: {error.strerror}")
 
     groups = cache(_read_groups)
     found: list[FoundPage] = []
@@ -365,7 +369,7 @@ def read_files(paths: Mapping[str, Sequence[str]], *, licence: str | None = None
             found.append((concept, page_of(source, file.stem, read(file), licence), {"source_tag": "local"}))
             continue
         for title, texts in _group_of(file, groups(file), concept).items():
-            # Each text stays a paragraph: it was split into sentences already.
+            # Each sentence is kept as a paragraph, as the text is already split.
             document = SourceDocument(join_paragraphs([texts] if isinstance(texts, str) else texts))
             page = page_of(f"{source}#{title}", title.partition("/")[2].replace("_", " "), document, licence)
             found.append((concept, page, {"source_tag": "local"}))
@@ -373,13 +377,13 @@ def read_files(paths: Mapping[str, Sequence[str]], *, licence: str | None = None
 
 
 def _files_of(path: Path, concept: str) -> list[Path]:
-    """The file, or the readable files of a folder."""
+    """Return the file, or the files of supported types in a folder."""
     kinds = (*KINDS, ".json")
     if not path.exists():
-        raise InputError(f"there is no file or folder {path}, which is given as a source of {concept!r}")
+        raise InputError(f"there is no file or folder {path} (a source of {concept!r})")
     found = sorted(one for one in (path.rglob("*") if path.is_dir() else [path]) if one.suffix.lower() in kinds and one.is_file())
     if not found:
-        raise InputError(f"{path} (a source of {concept!r}) is, or holds, no file of a kind that can be read ({', '.join(kinds)})")
+        raise InputError(f"{path} (a source of {concept!r}) has no file of a supported type ({', '.join(kinds)})")
     return found
 
 
@@ -392,11 +396,11 @@ def _read_groups(path: Path) -> _Groups:
     try:
         return TypeAdapter(_Groups).validate_json(path.read_bytes(), strict=True)
     except (OSError, ValidationError):
-        raise InputError(f"{path} is not of the shape {{group: {{title: [sentences]}}}}, which JSON sources must have") from None
+        raise InputError(f"{path}: JSON sources must have the structure {{group: {{title: [sentences]}}}}") from None
 
 
 def _group_of(path: Path, groups: _Groups, concept: str) -> dict[str, str | list[str]]:
-    """The texts of the concept's group, by group and title."""
+    """Return the texts of the concept's group, by "GROUP/TITLE"."""
     letters = {re.sub(r"[\W_]+", "", name).casefold(): name for name in reversed(groups)}
     group = letters.get(re.sub(r"[\W_]+", "", concept).casefold())
     if group is None:
@@ -408,16 +412,22 @@ def _group_of(path: Path, groups: _Groups, concept: str) -> dict[str, str | list
 
 
 def write_articles(judge: Judge, concepts: Sequence[str], *, domain: str, words: int) -> list[FoundPage]:
-    """Have a model write an article about each concept.
+    """Ask a model to write an article about each concept.
 
     Parameters
     ----------
+    judge
+        The model.
+    concepts
+        Names of the concepts.
+    domain
+        Subject of the concepts.
     words
-        Length asked for; what is written is kept whatever its length.
+        Requested length; articles of any length are accepted.
 
     Returns
     -------
-    An article that was declined or failed is a row with status "failed". The source names the model.
+    One page per concept, with the status "failed" if the model declined or failed. The source names the model.
 
     Raises
     ------
@@ -430,7 +440,7 @@ def write_articles(judge: Judge, concepts: Sequence[str], *, domain: str, words:
     declines_each = refused_text(Series([answer.text for answer in answers], dtype=String))
     found: list[FoundPage] = []
     for concept, (text, problem), declines in zip(concepts, answers, declines_each, strict=True):
-        document = SourceDocument(note=problem or ("the model declines to write it" if declines else None))
+        document = SourceDocument(note=problem or ("the model declined to write it" if declines else None))
         if not document.note:
             document = read_document(text.encode("utf-8", errors="replace"), "md")._replace(title=None)
             document = document if document.text else SourceDocument(note="the model wrote nothing")

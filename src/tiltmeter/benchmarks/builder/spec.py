@@ -1,6 +1,6 @@
-"""The YAML file a benchmark is built from: what it may say, and one sentence about what is wrong in it.
+"""The YAML spec from which a benchmark is built: its schema and validation.
 
-The texts below the keys are what an editor shows. Import this only where a spec is read: Pydantic takes long.
+The docstrings of the fields are shown in editors. Import this module only where a spec is read, as importing Pydantic is slow.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tiltmeter.yaml_files import read_yaml
 
 
 def _or_else(expected: str) -> WrapValidator:
-    """Say of a value, whatever is wrong with it, that it must be what is expected."""
+    """Return a validator that reports any error as "must be" followed by what is expected."""
 
     def validate(value: Any, validated: Callable[[Any], Any]) -> Any:
         try:
@@ -42,7 +42,7 @@ _Table = Annotated[Line | _Replacements, _or_else("the name of a file, or a mapp
 _Pair = Annotated[list[Line], Field(min_length=2, max_length=2)]
 _Pairs = Annotated[Literal["all"] | Filled[list[_Pair]], _or_else("all, or a list of [root, target] pairs")]
 _Threshold = Annotated[Annotated[float, Field(ge=-1, le=1)] | Literal["auto"], _or_else("auto, or a number from -1 to 1")]
-_Template = Annotated[str, StringConstraints(pattern=r"\{prompt\}"), _or_else("a text with {prompt}, where the prompt goes")]
+_Template = Annotated[str, StringConstraints(pattern=r"\{prompt\}"), _or_else("a text with {prompt} at the place of the prompt")]
 _Kind = Literal["continuation", "question", "given"]
 
 
@@ -51,64 +51,64 @@ class _SpecPart(BaseModel):
 
 
 class Concept(_SpecPart):
-    """One compared group: what finds its sentences, and where they are looked for."""
+    """A compared group: its keywords and sources."""
 
     keywords: list[Line] = []
-    """Words that find its sentences, whole words in any case. Without any, given or found, the concept's own name is its keyword."""
+    """Keywords that select its sentences, as whole words in any case. Without keywords, the name of the concept is used."""
     wikipedia: list[Line] = []
-    """Titles of Wikipedia pages to start from, where the concept's own name is not the title. Needs sources.wikipedia."""
+    """Titles of its Wikipedia pages, if they differ from the name of the concept. Requires sources.wikipedia."""
     local: list[Line] = []
     """Files and folders (txt, md, html, pdf, json) about this concept only; relative to the spec."""
     urls: list[_Url] = []
     """Web pages about this concept only."""
     only_branched: bool = False
-    """Its prompts are made from those of other concepts only (see branch): nothing is looked for."""
+    """Whether its prompts are only made from those of other concepts (see branch), without searching for sentences."""
 
 
 class FindKeywords(_SpecPart):
-    """How further keywords are found, for every concept. What is found is reduced to keywords none of which contains another."""
+    """How to find further keywords for all concepts. Keywords that contain another keyword are removed."""
 
     asked: list[Literal["characteristics", "subcategories", "synonyms", "same_root", "people"]] = []
-    """Kinds of words the judge is asked for: necessary characteristics, sub-categories, synonyms, words of the same root, famous people."""
+    """Kinds of keywords requested from the judge: characteristics, sub-categories, synonyms, words with the same root, famous people."""
     rounds: Annotated[int, Field(ge=1, le=100)] = 3
-    """How often each kind is asked for."""
+    """Maximum number of requests for each kind."""
     similar: bool = False
-    """Words of the concept's Wikipedia page that are near to it by sentence embedding."""
+    """Whether to add words of the concept's Wikipedia page that are similar to it by sentence embedding."""
     linked: bool = False
-    """Names among the links of the concept's Wikipedia page."""
+    """Whether to add names among the links of the concept's Wikipedia page."""
     keep: Annotated[int, Field(ge=1, le=1_000)] = 10
-    """Keywords kept for a concept besides those given: the nearest by sentence embedding."""
+    """Number of keywords kept for each concept besides the given ones: the most similar by sentence embedding."""
 
 
 class Wikipedia(_SpecPart):
-    """Pages of a MediaWiki: the concept's own, and those it links to or is linked from."""
+    """Pages of a MediaWiki: those of the concept, and pages that they link to or that link to them."""
 
     api: _Url = "https://en.wikipedia.org/w/api.php"
     """Address of the MediaWiki API."""
     depth: Annotated[int, Field(ge=0, le=5)] = 0
-    """How many links away from the concept's page; 0: its own page only."""
+    """Number of links followed from the concept's own page; 0: its own page only."""
     links: Literal["forward", "backward", "both"] = "forward"
-    """Which links are followed: forward (what a page links to), backward (what links to it) or both."""
+    """Direction of the links: forward (pages that a page links to), backward (pages that link to it) or both."""
     pages: Annotated[int, Field(ge=1, le=10_000)] = 10
-    """Linked pages taken for a concept at each depth: those whose titles are nearest to it by sentence embedding."""
+    """Number of linked pages used for a concept at each depth: those with the most similar titles by sentence embedding."""
     rate: Annotated[float, Field(gt=0, le=100)] = 5.0
-    """Requests a second at most."""
+    """Maximum number of requests per second."""
     contact: Line | None = None
-    """An e-mail or web address at which the wiki's operators may reach you; Wikimedia asks for one."""
+    """Your e-mail or web address, sent to the operators of the wiki; Wikimedia asks for one."""
 
 
 class Written(_SpecPart):
-    """An article about the concept, written by the judge on request."""
+    """Articles about each concept, written by the judge."""
 
     words: Annotated[int, Field(ge=50, le=20_000)] = 1_500
-    """How long it is asked to be."""
+    """Requested length in words."""
 
 
 class Sources(_SpecPart):
-    """Where sentences are looked for. Files and pages named here are searched for the keywords of every concept."""
+    """Sources of sentences. Files and pages named here are searched for the keywords of all concepts."""
 
     wikipedia: Wikipedia | None = None
-    """Wikipedia, or another MediaWiki; `wikipedia: {}` takes the defaults."""
+    """Wikipedia, or another MediaWiki; `wikipedia: {}` uses the defaults."""
     local: list[Line] = []
     """Files and folders (txt, md, html, pdf, json); relative to the spec."""
     urls: list[_Url] = []
@@ -116,100 +116,100 @@ class Sources(_SpecPart):
     written: Written | None = None
     """Articles written by the judge."""
     saged: Line | None = None
-    """A JSON file of SAGED's with keywords and scraped sentences; relative to the spec."""
+    """JSON file of SAGED with keywords and scraped sentences; relative to the spec."""
     licence: Line | None = None
-    """Licence of the files and web pages named here, to be kept with every sentence."""
+    """Licence of the files and web pages named here, recorded with each sentence."""
 
 
 class Assemble(_SpecPart):
-    """How sentences become prompts."""
+    """How to make prompts from sentences."""
 
     kind: _Kind = "continuation"
-    """continuation: the sentence up to just after its main verb; question: the judge makes one of it; given: your own prompts."""
+    """continuation: the sentence up to its main verb; question: a question that the judge writes about it; given: your own prompts."""
     prompts: Line | None = None
-    """Your own prompts (kind: given): a benchmark file with at least concept and prompt; relative to the spec."""
+    """Benchmark file with your own prompts (kind: given), with at least the columns concept and prompt; relative to the spec."""
     size: Annotated[int, Field(ge=1)] | None = None
-    """Prompts kept at most, before branching; drawn at random, balanced over the concepts."""
+    """Maximum number of prompts before branching; sampled at random, balanced over the concepts."""
     with_keyword: bool = True
-    """Keep only continuations whose prompt still holds the keyword."""
+    """Whether to keep only continuations whose prompt contains the keyword."""
     check: bool = False
-    """Questions: put other concepts in and have the judge say whether the question still makes sense; up to two retries."""
+    """Whether the judge checks that each question also makes sense for other concepts; up to two retries."""
 
 
 class DescriptorSearch(_SpecPart):
-    """Words of the roots' prompts that the judge is asked to replace by analogous words of the target."""
+    """Search for words in the prompts of the root, which the judge replaces by analogous words of the target."""
 
     threshold: _Threshold = "auto"
-    """Cosine to the concept above which a word is one; auto: found by asking the judge in a binary search."""
+    """Smallest cosine similarity of these words to the concept; auto: found by a binary search that asks the judge."""
 
 
 class Branch(_SpecPart):
-    """Prompts about one concept, rewritten to be about another."""
+    """Branching: prompts about one concept, rewritten to be about another."""
 
     table: _Table | None = None
-    """What is replaced, {root: {target: {old: new}}}, or a YAML or JSON file with it; without one, names of concepts are replaced."""
+    """Replacements {root: {target: {old: new}}}, or a YAML or JSON file with them; without a table, the names of concepts are replaced."""
     pairs: _Pairs = "all"
-    """[root, target] pairs; all: every root of the table (of the benchmark, without one) to every other concept."""
+    """[root, target] pairs; all: those of the table; without a table, every concept with prompts to every other concept."""
     direction: Literal["one", "both"] = "one"
-    """both: the table also read from target to root."""
+    """both: the table is also used from target to root."""
     counterfactual_baseline: bool = False
-    """Rewrite the baseline too; false: the answer about the target is compared with the sentence about the root."""
+    """Whether to rewrite the baseline too; otherwise answers about the target are compared with the sentence about the root."""
     descriptors: DescriptorSearch | None = None
-    """Find further words to replace; needs a judge."""
+    """Search for further words to replace; requires a judge."""
 
 
 class Spec(_SpecPart):
-    """A benchmark about any subject: how do models treat these concepts, against a baseline?"""
+    """Spec of a benchmark about any subject, to compare how models treat these concepts."""
 
     name: _Name
     """Lower-case identifier."""
     title: Line | None = None
-    """What a reader sees instead of the name."""
+    """Title shown in reports instead of the name."""
     description: str | None = None
-    """What it is about, and for what it is fit, in a few sentences."""
+    """Description of the content and the intended use."""
     domain: Line
-    """The subject the concepts belong to, such as countries."""
+    """The subject of the concepts, such as countries."""
     definition: Literal["default", "saged"] = "default"
-    """saged: keywords are reduced and sentences cut by the published rules."""
+    """saged: keywords are reduced and sentences are cut by the published rules."""
     seed: Annotated[int, Field(ge=0)] = 123
-    """Of everything drawn at random."""
+    """Random seed."""
     concepts: Filled[dict[Line, Concept | None]]
     """The compared groups by name."""
     keywords: FindKeywords = FindKeywords()
-    """How further keywords are found; left out: only those given."""
+    """How to find further keywords; default: only the given ones."""
     sources: Sources = Sources()
-    """Where sentences are looked for."""
+    """Sources of sentences."""
     assemble: Assemble = Assemble()
-    """From sentences to prompts: which kind, how many."""
+    """How to make prompts from sentences: kind and number."""
     branch: Branch | None = None
-    """Prompts about one concept, rewritten to be about another."""
+    """Branching: prompts about one concept, rewritten to be about another."""
     roles: Filled[dict[Line, str | None]] | None = None
-    """System messages by name (null: none) in which the prompts are asked; left out: without any."""
+    """System messages by name of the role (null: no system message); default: a single role without a system message."""
     templates: Filled[dict[Line, Filled[dict[_Kind, _Template]]]] | None = None
-    """Texts around a prompt by name and kind of prompt, each with {prompt}; left out: those of the method."""
+    """Prompt templates by name and kind of prompt, each with {prompt}; default: those of the method."""
 
     @property
     def groups(self) -> dict[str, Concept]:
-        """The concepts, with nothing left out."""
+        """All concepts, with defaults filled in."""
         return {name: concept or Concept() for name, concept in self.concepts.items()}
 
     @property
     def sought(self) -> dict[str, Concept]:
-        """The concepts whose own sentences are looked for."""
+        """The concepts that need their own sentences."""
         return {name: concept for name, concept in self.groups.items() if not concept.only_branched}
 
 
 def schema_json() -> str:
-    """The JSON schema of a spec (draft 2020-12).
+    """Return the JSON schema of a spec (draft 2020-12).
 
-    An editor completes and checks a spec that begins with `# yaml-language-server: $schema=PATH`.
+    Editors complete and validate a spec that starts with `# yaml-language-server: $schema=PATH`.
     """
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Spec.model_json_schema()}
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
 class _ReplacementTable(RootModel[_Replacements]):
-    """The whole of what is replaced."""
+    """A replacement table."""
 
     model_config = ConfigDict(strict=True)
 
@@ -218,12 +218,12 @@ class _ReplacementTable(RootModel[_Replacements]):
 
 
 def read_spec(given: str | Path | Mapping[str, Any]) -> Spec:
-    """The spec in a YAML file, or in a mapping with the same keys, checked.
+    """Read and validate a spec from a YAML file, or from a mapping with the same keys.
 
     Raises
     ------
     InputError
-        One sentence about the first thing that is wrong, with file, key and, where it is no YAML, line.
+        The spec is not valid; the message describes the first problem with file, key and, for invalid YAML, line.
     """
     place = "spec" if isinstance(given, Mapping) else str(given)
     spec = validated(dict(given), Spec, place) if isinstance(given, Mapping) else read_record(Path(given), "spec", Spec)
@@ -233,7 +233,7 @@ def read_spec(given: str | Path | Mapping[str, Any]) -> Spec:
 
 
 def read_table(path: Path) -> dict[str, dict[str, dict[str, str]]]:
-    """The replacement table `{root: {target: {old: new}}}` of a YAML or JSON file, checked.
+    """Read and validate a replacement table `{root: {target: {old: new}}}` from a YAML or JSON file.
 
     Raises
     ------
@@ -243,7 +243,7 @@ def read_table(path: Path) -> dict[str, dict[str, dict[str, str]]]:
     loaded: object = load_json(path) if path.suffix.lower() == ".json" else read_yaml(path, "replacements in")
     if not isinstance(loaded, dict):
         raise InputError(
-            f"{path}: expected a mapping {{root: {{target: {{old: new}}}}}}, for instance 'Argentina: {{Brazil: {{peso: real}}}}'"
+            f"{path}: expected a mapping {{root: {{target: {{old: new}}}}}}, for example 'Argentina: {{Brazil: {{peso: real}}}}'"
         )
     table = validated(loaded, _ReplacementTable, str(path)).root
     if own := next((root for root, targets in table.items() if root in targets), None):
@@ -252,29 +252,29 @@ def read_table(path: Path) -> dict[str, dict[str, dict[str, str]]]:
 
 
 def _inconsistencies(spec: Spec) -> Iterator[str]:
-    """What is wrong beyond the shape."""
+    """Yield inconsistencies between the keys of a spec."""
     sources, kind, branch = spec.sources, spec.assemble.kind, spec.branch
     by_folded = {name.casefold(): name for name in spec.concepts}
     for name, concept in spec.groups.items():
         if by_folded[name.casefold()] != name:
             yield f"concepts: {name!r} and {by_folded[name.casefold()]!r} are the same concept; keep one of them"
         if concept.wikipedia and sources.wikipedia is None:
-            yield f"concepts.{name}.wikipedia names pages, but there is no sources.wikipedia; add 'wikipedia: {{}}' to sources"
+            yield f"concepts.{name}.wikipedia requires sources.wikipedia; add 'wikipedia: {{}}' to sources"
         if concept.only_branched and (concept.keywords or concept.wikipedia or concept.local or concept.urls):
-            yield f"concepts.{name} is only_branched, so nothing is looked for; take out its keywords, wikipedia, local and urls"
+            yield f"concepts.{name} is only_branched, so its keywords, wikipedia, local and urls are not used; remove them"
         if concept.only_branched and branch is None:
-            yield f"concepts.{name} is only_branched, but the spec has no branch; add it, or give the concept sources"
+            yield f"concepts.{name} is only_branched, but the spec has no branch; add branch, or sources for the concept"
         shared = (sources.wikipedia, sources.local, sources.urls, sources.written, sources.saged)
         if not (kind == "given" or concept.only_branched or any(shared) or concept.local or concept.urls):
-            yield f"concepts.{name} has no source; name some under sources, or local or urls of this concept"
+            yield f"concepts.{name} has no source; add sources, or local or urls of this concept"
     if not spec.sought:
-        yield "all concepts are only_branched; at least one needs prompts of its own"
+        yield "all concepts are only_branched; at least one concept needs its own prompts"
     if (spec.keywords.similar or spec.keywords.linked) and sources.wikipedia is None:
-        yield "keywords.similar and keywords.linked look at the concepts' Wikipedia pages; add 'wikipedia: {}' to sources"
+        yield "keywords.similar and keywords.linked require the concepts' Wikipedia pages; add 'wikipedia: {}' to sources"
     if kind == "given" and spec.assemble.prompts is None:
-        yield "assemble.kind is given, but assemble.prompts names no file; name the one with your prompts"
+        yield "assemble.kind is given, but assemble.prompts is missing; set it to the file with your prompts"
     if kind != "given" and spec.assemble.prompts is not None:
-        yield f"assemble.prompts goes with kind: given, but the kind is {kind}; change one of them"
+        yield f"assemble.prompts requires kind: given, but the kind is {kind}; change one of them"
     pairs = [] if branch is None or branch.pairs == "all" else branch.pairs
     table = branch.table if branch is not None and isinstance(branch.table, dict) else {}
     for key, root in [*(("table", root) for root in table), *(("pairs", root) for root, _ in pairs)]:
@@ -282,4 +282,4 @@ def _inconsistencies(spec: Spec) -> Iterator[str]:
             yield f"branch.{key}: unknown root {root!r}: {did_you_mean(root, list(spec.concepts))}"
     for root, target in pairs:
         if root == target:
-            yield f"branch.pairs: {root!r} cannot be branched to itself; take the pair out"
+            yield f"branch.pairs: {root!r} cannot be branched to itself; remove the pair"

@@ -1,4 +1,4 @@
-"""A spec as stages: keywords, pages, sentences, prompts, replacements, branches, and the benchmark they end in."""
+"""Stages that build a benchmark from a spec: keywords, pages, sentences, prompts, replacements, branches, and the benchmark."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tiltmeter.registry import check_known
 from tiltmeter.study import Encoder, Judge, NotRun, Settings, Stage, StageTable, Tools
 
 TEXTS: Schema = {"source": String, "text": String}
-"""The text of each page, once; paragraphs are separated by an empty line."""
+"""One row per page; paragraphs are separated by an empty line."""
 REPLACEMENTS: Schema = {
     "root": String,
     "target": String,
@@ -43,7 +43,7 @@ REPLACEMENTS: Schema = {
     "by": String,  # "given" (in the spec), "name" (of the concept) or "judge"
 }
 LEFT_OUT: Schema = {"root": String, "target": String, "word": String, "reason": String}
-"""Words for which the judge has no counterpart, and why."""
+"""Words without a counterpart from the judge, with the reason."""
 
 
 class Builder:
@@ -51,12 +51,14 @@ class Builder:
 
     Parameters
     ----------
+    spec
+        The spec.
     home
-        Folder of the spec, to which the files it names are relative.
+        Folder of the spec, to which its file names are relative.
     cache
-        Folder of fetched pages.
+        Folder for fetched pages.
     offline
-        Whether nothing may be fetched.
+        Whether fetching pages is forbidden.
     """
 
     def __init__(self, spec: Spec, home: Path, cache: Path, *, offline: bool = False) -> None:
@@ -65,7 +67,7 @@ class Builder:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The stages in their order; the last one makes the table `benchmark`."""
+        """The stages in order; the last one produces the table `benchmark`."""
         spec, sources, assemble, domain = self._spec, self._spec.sources, self._spec.assemble, {"domain": self._spec.domain}
         given, branch = assemble.kind == "given", spec.branch
         prompt_table = StageTable(BENCHMARK, required=("key", "root", "concept", "prompt"))
@@ -130,12 +132,12 @@ class Builder:
         return (*found, prompts, *((replacements, branches) if branch else ()), benchmark)
 
     def _of_spec(self, *keys: str, concepts: Iterable[str] = (), **inside: set[str]) -> dict[str, Any]:
-        """These keys of the spec, of some only what is named."""
+        """Return these keys of the spec; for some keys, only the named fields."""
         include: Any = {**dict.fromkeys(keys, True), **inside, "concepts": {"__all__": {"only_branched", *concepts}}}
         return self._spec.model_dump(include=include)
 
     def _files(self, *names: str | None) -> dict[str, Any]:
-        """Size and time of each file named, and of each in a folder: what is changed is read again, without reading all of it to know."""
+        """Return size and modification time of the named files, and of the files in named folders, to detect changes without reading."""
         found: dict[str, Any] = {}
         for path in {self._home / name for name in names if name}:
             inside = sorted(path.rglob("*")) if path.is_dir() else [path]
@@ -145,45 +147,45 @@ class Builder:
         return {"files": dict(sorted(found.items()))}
 
     def _in_order(self, table: DataFrame) -> DataFrame:
-        """The table with the spec's domain, in the order of its concepts."""
+        """Set the spec's domain and sort the table in the order of the spec's concepts."""
         order = pl.Enum(list(self._spec.concepts))
         ordered = table.sort(col.concept.cast(order, strict=False), maintain_order=True, nulls_last=True)
         return ordered.with_columns(domain=lit(self._spec.domain))
 
     def _check_concepts(self, path: Path, table: DataFrame) -> None:
-        """Raise InputError where a file is about a concept the spec does not know."""
+        """Raise InputError if a file has a concept that is not in the spec."""
         for concept in table["concept"].unique(maintain_order=True):
-            check_known(concept, self._spec.concepts, f"{path} has rows about {concept!r}, which is no concept of the spec")
+            check_known(concept, self._spec.concepts, f"{path} has rows about {concept!r}, which is not a concept of the spec")
 
     def _without_rows(self, table: DataFrame) -> str | None:
-        """The first concept that needs prompts of its own and has no row in the table; None where all have."""
+        """Return the first concept that needs its own prompts and has no row in the table; None if there is none."""
         return next((concept for concept in self._spec.sought if concept not in table["concept"]), None)
 
     def _judge(self, tools: Tools, key: str) -> Judge:
-        """The judge, for a key of the spec; raises InputError where there is none."""
+        """Return the judge, needed for a key of the spec; raises InputError if there is none."""
         if tools.judge is None:
-            raise InputError(f"{key} asks a model: name it with --judge PROVIDER/NAME, or leave {key} out of the spec")
+            raise InputError(f"{key} requires a judge; give one with --judge PROVIDER/NAME, or remove {key} from the spec")
         return tools.judge
 
     def _encoder(self, tools: Tools, key: str) -> Encoder:
-        """The sentence encoder, for a key of the spec; raises InputError where it cannot be had."""
+        """Return the sentence encoder, needed for a key of the spec; raises InputError if it is not available."""
         try:
             return tools.encoder(ENCODERS[0])
         except NotRun as reason:
-            raise InputError(f"{key} needs a sentence encoder: {reason}") from None
+            raise InputError(f"{key} requires a sentence encoder: {reason}") from None
 
     def _check_online(self, key: str) -> None:
-        """Raise InputError where pages would have to be fetched and may not be."""
+        """Raise InputError if pages must be fetched although fetching is forbidden."""
         if self._offline:
             raise InputError(
-                f"{key} is fetched from the network, which --offline forbids; build once without it (what is in stages/ is used again), "
-                f"or leave {key} out of the spec"
+                f"{key} requires network access, which --offline forbids; build once without it (stages are reused), "
+                f"or remove {key} from the spec"
             )
 
     # Keywords, pages and sentences
 
     def _saged(self) -> SagedTiers | None:
-        """Keywords and sentences of a file of SAGED's."""
+        """Read keywords and sentences from the SAGED file of the spec."""
         if self._spec.sources.saged is None:
             return None
         path = self._home / self._spec.sources.saged
@@ -192,10 +194,9 @@ class Builder:
         return tiers
 
     def _keywords(self, settings: Settings, tools: Tools) -> DataFrame:
-        """Keywords given, found before, asked for, and taken from pages; a concept without any is found by its own name.
+        """Collect keywords from the spec, the SAGED file, the judge and pages; concepts without any get their own name.
 
-        Those given stay as they are. The others are reduced to keywords of which none contains another (or a given one), the nearest to
-        the concept.
+        Given keywords are kept unchanged. Of the others, those that contain another keyword are removed, and the most similar are kept.
         """
         spec, saged = self._spec, self._saged()
         given = given_keywords({name: concept.keywords for name, concept in spec.sought.items()})
@@ -222,7 +223,7 @@ class Builder:
             wiki = spec.sources.wikipedia or Wikipedia()
             own = page_set(self._wiki_pages(tools, wiki.model_copy(update={"depth": 0})))
             if wanted.similar:
-                spare = max(len(concept.keywords) for concept in spec.sought.values())  # those given may be among the nearest
+                spare = max(len(concept.keywords) for concept in spec.sought.values())  # the most similar words may be given keywords
                 found.append(similar_keywords(own, n=wanted.keep + spare, encoder=self._encoder(tools, "keywords.similar")))
             if wanted.linked:
                 found.append(linked_keywords(own))
@@ -230,7 +231,7 @@ class Builder:
         return join_keywords(*found)
 
     def _wiki_pages(self, tools: Tools, wiki: Wikipedia) -> list[FoundPage]:
-        from tiltmeter.benchmarks.builder.web import collect_pages  # it needs an extra
+        from tiltmeter.benchmarks.builder.web import collect_pages  # requires an extra
 
         self._check_online("sources.wikipedia")
         titles = {name: concept.wikipedia or [name] for name, concept in self._spec.sought.items()}
@@ -238,7 +239,7 @@ class Builder:
         return collect_pages(titles, wiki, cache=self._cache, encoder=encoder)
 
     def _pages(self, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
-        """Pages of the wiki, files, web pages and written articles of every concept, with their texts."""
+        """Collect files, web pages, wiki pages and written articles of all concepts, with their texts."""
         spec, sources = self._spec, self._spec.sources
         files = {name: [*concept.local, *sources.local] for name, concept in spec.sought.items()}
         found = read_files(files, licence=sources.licence, home=self._home)
@@ -259,7 +260,7 @@ class Builder:
         return {"pages": self._in_order(joined.pages), "texts": texts}
 
     def _sentences(self, keywords: DataFrame, pages: DataFrame, texts: DataFrame, settings: Settings, tools: Tools) -> DataFrame:
-        """The sentences that hold a keyword, and those SAGED scraped; keywords without any are reported."""
+        """Find the sentences with a keyword and add those of SAGED; report concepts and keywords without sentences."""
         found, saged = scrape(pages, dict(texts.iter_rows()), keywords), self._saged()
         if saged is not None:
             found = pl.concat([found, saged.sentences]).unique(["concept", "sentence"], keep="first", maintain_order=True)
@@ -271,10 +272,10 @@ class Builder:
     # Prompts
 
     def _prompts(self, sentences: DataFrame, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
-        """Continuations or questions of the sentences, as many as asked for, and what was dropped on the way."""
+        """Make continuations or questions from the sentences, sample them to the requested size, and list dropped sentences."""
         spec = self._spec
         if (lacking := self._without_rows(sentences)) is not None:
-            raise InputError(f"the concept {lacking!r} has no sentences: give it more keywords or sources, or take it out")
+            raise InputError(f"the concept {lacking!r} has no sentences; add keywords or sources, or remove the concept")
         if spec.assemble.kind == "question":
             judge = self._judge(tools, "assemble.kind: question")
             made, dropped = questions(sentences, judge, check=spec.assemble.check, tried_with=[*spec.sought, *spec.concepts])
@@ -287,18 +288,18 @@ class Builder:
                 made, dropped = made.filter(kept), pl.concat([dropped, cut.select(list(DROPPED))])
                 if (lost := self._without_rows(made)) is not None:
                     raise InputError(
-                        f"no prompt about {lost!r} holds its keyword: set assemble.with_keyword to false, give it more sources, "
-                        "or take it out"
+                        f"no prompt about {lost!r} contains its keyword; set assemble.with_keyword to false, add sources, "
+                        "or remove the concept"
                     )
         return {"prompts": self._sized(made), "dropped": dropped}
 
     def _given_prompts(self, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
-        """The user's own prompts."""
+        """Read the user's own prompts."""
         path = self._home / str(self._spec.assemble.prompts)
         table = read_benchmark(path)
         self._check_concepts(path, table)
         if (lacking := self._without_rows(table)) is not None:
-            raise InputError(f"{path} has no prompt about the concept {lacking!r}; write some or take it out of the spec")
+            raise InputError(f"{path} has no prompt about the concept {lacking!r}; add prompts, or remove the concept from the spec")
         table = table.with_columns(col.domain.fill_null(self._spec.domain))
         return {"prompts": self._sized(table), "dropped": DataFrame(schema=DROPPED)}
 
@@ -309,7 +310,7 @@ class Builder:
     # Branches
 
     def _replacements(self, prompts: DataFrame, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
-        """What is replaced in which branch: what the spec gives, else the concepts' names, and what the judge proposes."""
+        """Collect the replacements of each branch: those of the spec, or else the concepts' names, and the proposals of the judge."""
         asked, with_prompts = self._branch, set(prompts["concept"])
         given = read_table(self._home / asked.table) if isinstance(asked.table, str) else asked.table or {}
         known = [(root, target) for root in given for target in given[root]]
@@ -332,8 +333,8 @@ class Builder:
             unclear = back.filter(pl.struct("root", "target", col.old.str.to_lowercase()).is_duplicated())
             for root, target, old in unclear.select("root", "target", "old").head(1).iter_rows():
                 raise InputError(
-                    f"branch: several words about {target} become {old!r} for {root}, so the table does not say what {old!r} is to become "
-                    "on the way back; write a table for the other direction too"
+                    f"branch: for {root}, several words about {target} are replaced by {old!r}, so the reverse replacement of {old!r} is "
+                    "ambiguous; add a table for the other direction"
                 )
             table = pl.concat([table, back])
         return {"replacements": table, "left_out": DataFrame(left_out, schema=LEFT_OUT, orient="row")}
@@ -341,7 +342,7 @@ class Builder:
     def _proposals(
         self, threshold: float | Literal["auto"], pairs: list[tuple[str, str]], prompts: DataFrame, tools: Tools
     ) -> Iterator[tuple[str, str, Proposal]]:
-        """What the judge would put for each target in the place of words near to its root."""
+        """Yield the judge's proposals for each pair of root and target."""
         judge, encoder = self._judge(tools, "branch.descriptors"), self._encoder(tools, "branch.descriptors")
         for root in dict.fromkeys(root for root, _ in pairs):
             mine = prompts.filter(concept=root)
@@ -351,32 +352,32 @@ class Builder:
                 yield root, target, propose_replacements(words, root, target, judge)
 
     def _branches(self, prompts: DataFrame, replacements: DataFrame, settings: Settings, tools: Tools) -> DataFrame:
-        """The prompts with their branches; prompts in which nothing was replaced, or the root is still named, are reported."""
+        """Add branches to the prompts; report branches without replacements and branches that still name the root."""
         table: dict[str, dict[str, dict[str, str]]] = {}
         for root, target, old, new in replacements.select("root", "target", "old", "new").iter_rows():
             table.setdefault(root, {}).setdefault(target, {})[old] = new
         made = branch(prompts, table, counterfactual_baseline=self._branch.counterfactual_baseline)
         for root, target, rows, unchanged, still_named in made.report.iter_rows():
             if unchanged:
-                said = f"{unchanged:,} of {rows:,} prompts about {root} read the same for {target}: no word in them was replaced"
-                tools.problem(f"branches: {said}", final=True)
+                problem = f"{unchanged:,} of {rows:,} prompts about {root} are the same for {target}: no word was replaced"
+                tools.problem(f"branches: {problem}", final=True)
             if still_named:
-                said = f"{still_named:,} of {rows:,} prompts about {target} still name {root}; add the missing words to the table"
-                tools.problem(f"branches: {said}", final=True)
+                problem = f"{still_named:,} of {rows:,} prompts about {target} still name {root}; add the missing words to the table"
+                tools.problem(f"branches: {problem}", final=True)
         return made.benchmark
 
 
 def _report_unanswered(tools: Tools, stage: str, number: int) -> None:
-    """Report questions to which there was no answer."""
+    """Report questions without an answer."""
     if number:
-        tools.problem(f"{stage}: {number:,} questions to the judge failed; run the same command again to ask them once more")
+        tools.problem(f"{stage}: {number:,} questions to the judge failed; run the same command again to retry them")
 
 
 def _report_failed_pages(tools: Tools, stage: str, pages: DataFrame) -> None:
-    """Report pages that could not be had and may be another time, and pages that were not read to their end."""
+    """Report pages that could not be fetched or read, which may succeed later, and pages that were read in part."""
     failed = pages.filter(status="failed")
     cut = pages.filter(col.status == "ok", col.problem.is_not_null()).unique("source", maintain_order=True)
-    for found, what, more in ((failed, "had", "; run the same command again to try once more"), (cut, "read whole", "")):
+    for found, what, more in ((failed, "read", "; run the same command again to retry them"), (cut, "read completely", "")):
         for source, problem in found.select("source", "problem").head(1).iter_rows():
-            said = f"{stage}: {found.height:,} of {pages.height:,} pages could not be {what}, such as {source} ({problem}){more}"
-            tools.problem(said, final=not more)
+            sentence = f"{stage}: {found.height:,} of {pages.height:,} pages could not be {what}, such as {source} ({problem}){more}"
+            tools.problem(sentence, final=not more)

@@ -1,12 +1,12 @@
-"""The words of a sentence with their parts of speech, and where its main verb is, by their order.
+"""Part-of-speech tags of the words of a sentence, and rules that find its main verb.
 
-Tags are those of the BNC's C5 set (NN1, VVD, VBZ, AJ0, ...), from HanTa by way of `readers.grammar`.
+Tags are those of the BNC's C5 tag set (NN1, VVD, VBZ, AJ0, ...), from HanTa through `readers.grammar`.
 
-The words are read from left to right. A word that opens an embedded clause ("who", "that", "because", ...) claims the next verb; the
-first finite verb that is not claimed is the main one. Participles that only describe ("the term coined by ...") differ from verbs
-by what follows them. What is in brackets or quotation marks is not looked at.
+The words are processed from left to right. A word that introduces a subordinate clause ("who", "that", "because", ...) takes the next verb;
+the first finite verb that is not taken is the main verb. Attributive participles ("the term coined by ...") are distinguished from verbs by
+the following words. Words in brackets or quotation marks are ignored.
 
-The time grows with the number of words: where a search ends ("the next verb", "the next comma") is known for every word after one pass.
+The running time is linear: the ends of searches ("the next verb", "the next comma") are precomputed for all words in one pass.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from tiltmeter.yaml_files import packaged_yaml
 
 
 class TaggedWord(NamedTuple):
-    """A word or mark of a sentence."""
+    """A word or punctuation mark of a sentence."""
 
     text: str
     end: int
     """Offset of its end in the sentence, in characters."""
     tag: str
     bracketed: bool
-    """In brackets, the brackets themselves included."""
+    """Whether it is in brackets, including the brackets themselves."""
     quoted: bool
-    """Between double quotation marks, marks included."""
+    """Whether it is between double quotation marks, including the marks themselves."""
     name: bool
-    """Part of a name: a capital inside the sentence, or a small word between two of them ("Bank of England")."""
+    """Whether it is part of a name: capitalised inside the sentence, or a small word between two such words ("Bank of England")."""
 
 
 _WHOLE = re.compile(
     r"(?<!\d)\d++(?:[.,:]\d++)+|(?:(?<!\w)[A-Za-z]\.){2,}"
     r"|(?<![\w.])(?:Mr|Mrs|Ms|Mx|Dr|Prof|St|Jr|Sr|Rev|Gen|Col|Sgt|Capt|Lt|vs|cf|ca|[A-Z])\.(?=\s+\S)"
 )
-"""Numbers, initials and abbreviations with their marks: one token each."""
+"""Numbers, initials and abbreviations with their punctuation, each a single token."""
 
 
 def tag_words(sentence: str) -> list[TaggedWord]:
-    """The words and marks of a sentence; none where it is empty. Some 25,000 words a second on one core."""
+    """Tokenise and tag a sentence; about 25,000 words per second on one core."""
     tokens: list[grammar.Token] = []
     end = 0
     for whole in _WHOLE.finditer(sentence):
@@ -59,12 +59,12 @@ def tag_words(sentence: str) -> list[TaggedWord]:
 
 
 def between_pairs(marks: Sequence[int]) -> set[int]:
-    """Places from each odd mark to the even one after it, marks included; an odd last one is the beginning of nothing."""
+    """Return the positions from the first to the second mark, from the third to the fourth, and so on; an unpaired mark is ignored."""
     return set(chain.from_iterable(range(first, last + 1) for first, last in zip(marks[::2], marks[1::2], strict=False)))
 
 
 def _bracketed(texts: Sequence[str]) -> list[bool]:
-    """A bracket closed without having been opened ("a) ...") closes nothing."""
+    """Mark the words in brackets; a closing bracket without an opening one ("a) ...") is ignored."""
     found = []
     depth = 0
     for text in texts:
@@ -75,7 +75,7 @@ def _bracketed(texts: Sequence[str]) -> list[bool]:
 
 
 def _quoted(texts: Sequence[str]) -> list[bool]:
-    """Straight marks open and close in turn; curly ones and guillemets by their shape, where one that closes is yet to come."""
+    """Mark the words in quotation marks: straight ones alternate; curly ones and guillemets need a closing mark later on."""
     straight = between_pairs([i for i, text in enumerate(texts) if text == '"'])
     found = []
     opened, closed, to_close = 0, 0, sum(text in ("\u201d", "\u00bb") for text in texts)
@@ -87,8 +87,8 @@ def _quoted(texts: Sequence[str]) -> list[bool]:
 
 
 def _in_names(texts: Sequence[str], tags: Sequence[str]) -> list[bool]:
-    """Capitals inside the sentence (the first word: where it is tagged as a name or another capital follows), and what joins two."""
-    # With three more places at the end, places before the beginning and after the end hold False.
+    """Mark the words of names: capitalised words (the first word only if tagged as a name or before another), and words between them."""
+    # Three additional entries, so that positions before the beginning and after the end are False.
     title = [*(text[:1].isupper() for text in texts), False, False, False]
     joining = [*(text in _words_by_use()["joining"] for text in texts), False, False, False]
     found = []
@@ -112,7 +112,7 @@ _OBJECT = ("AT0", "DPS", "PNP", "DT0", "CJT", "TO0")
 _PRONOUNS = frozenset(("he", "she", "it", "they", "we", "i", "you", "there"))
 _IN_THESE = frozenset(("particular", "general", "turn", "fact", "part"))
 _ALONE = frozenset(("latter", "former", "many", "others"))
-"""Words that are no adverbs, whatever the tagger says."""
+"""Words that are not adverbs, regardless of their tag."""
 _PARTICIPLES = ("VVN", "VBN", "VHN", "VDN")
 _FULL, _FEWER_CLAUSES, _PARTICIPLES_TOO, _NOUNS_TOO = range(4)
 _THAT_IS = [",", "that", "is", ","]
@@ -124,15 +124,15 @@ def _words_by_use() -> Mapping[str, frozenset[str]]:
 
 
 def _main_verb(words: Sequence[TaggedWord]) -> TaggedWord | None:
-    """The last word of the main verb with its auxiliaries; None where there is none.
+    """Return the last word of the main verb with its auxiliaries; None if there is none.
 
-    Taggers err. A sentence in which no main verb is found is read again: with doubtful conjunctions taken for prepositions, then with
-    participles and at last with nouns taken for verbs where their neighbours allow it.
+    Taggers make errors. If no main verb is found, the sentence is analysed again: first with ambiguous conjunctions treated as
+    prepositions, then with participles, and finally with nouns treated as verbs where their neighbours permit.
 
     Parameters
     ----------
     words
-        Only what is outside brackets and quotation marks.
+        The words outside brackets and quotation marks.
     """
     semicolon = next((i for i, word in enumerate(words) if word.text == ";"), len(words))
     for count, leniency in product(sorted({semicolon, len(words)}), (_FULL, _FEWER_CLAUSES, _PARTICIPLES_TOO, _NOUNS_TOO)):
@@ -143,14 +143,14 @@ def _main_verb(words: Sequence[TaggedWord]) -> TaggedWord | None:
 
 
 def _reading(words: Sequence[TaggedWord], leniency: int) -> _Reading:
-    """The reading that knows whether the sentence begins with a clause of its own."""
+    """Analyse a sentence, after finding out whether it starts with a subordinate clause."""
     first = _Reading(words, leniency, fronted=bool(words) and words[0].tag == "CJS")
     fronted = first.count > 0 and first.opens(0) and first.text[0] not in _RELATIVE
     return first if fronted == first.fronted else _Reading(words, leniency, fronted=fronted)
 
 
 class _Reading:
-    """One way to read the sentence, the more lenient the higher the number; words are named by their place."""
+    """An analysis of the sentence with a given leniency; words are referred to by their positions."""
 
     def __init__(self, words: Sequence[TaggedWord], leniency: int, *, fronted: bool) -> None:
         self.text = text = [word.text.lower() for word in words]
@@ -160,27 +160,27 @@ class _Reading:
         self.leniency, self.fronted = leniency, fronted
         self.commas = [0, *accumulate(word == "," for word in text)]
         self.before = self._words_before()
-        # A name is a name, whatever its words are tagged as. The last one is of the word before the first.
+        # Words of names are treated as names regardless of their tags. Position -1, before the first word, has the last entry.
         kinds = ["NP0" if word.name else "NN1" if lower in _ALONE else word.tag for word, lower in zip(words, text, strict=True)]
         self.kind_before = [[*kinds, ""][place] for place in self.before]
         self.kind_after = [*tag[1:], "PUN"]
-        # Of each word the first from it on that is ...
+        # For each position, the first position from there on of ...
         self.next_mark = self._next(lambda i: text[i] in (",", ";", ":"))
         self.next_opener = self._next(lambda i: tag[i] in _OPENERS and text[i] not in _words_by_use()["either"])
         self.next_no_adverb = self._next(lambda i: tag[i] != "AV0")
-        # ... what an auxiliary may go with,
+        # ... a word that an auxiliary may belong to,
         self.next_of_group = self._next(lambda i: tag[i] not in ("AV0", "XX0") and text[i] != "first")
-        # ... a verb that is finite whatever comes before,
+        # ... a verb that is finite regardless of the words before it,
         self.next_verb = self._next(lambda i: self.clear(i) or (tag[i] == "VVZ" and self.kind_before[i] not in _DETERMINERS))
-        # ... what begins or ends a clause, "and" left out,
+        # ... a word that starts or ends a clause, except "and",
         self.next_clause = self._next(lambda i: tag[i] in _OPENERS or text[i] in (";", ":") or (text[i] == "," and fronted))
-        # ... an "and" that does not only join two nouns,
+        # ... an "and" that does not just join two nouns,
         self.next_and = self._next(lambda i: tag[i] == "CJC" and self.kind_after[i][:2] not in ("NN", "NP", "AJ"))
         self.next_finite = self._next(self.finite)
         self.group_end = self._group_ends()
 
     def _words_before(self) -> list[int]:
-        """The last word before each that is no adverb; -1 where there is none."""
+        """Return for each word the last word before it that is not an adverb; -1 if there is none."""
         found = [-1]
         for i, word in enumerate(self.text):
             if word in _IN_THESE and i > 0 and self.text[i - 1] == "in":
@@ -192,14 +192,14 @@ class _Reading:
         return found[:-1]
 
     def _next(self, fits: Callable[[int], bool]) -> list[int]:
-        """Of each word the first from it on that fits; the number of words where there is none."""
+        """Return for each word the first word from it on that fits; the number of words if there is none."""
         found = [self.count] * (self.count + 2)
         for i in reversed(range(self.count)):
             found[i] = i if fits(i) else found[i + 1]
         return found
 
     def _group_ends(self) -> list[int]:
-        """The last word of the verb that begins with each: its auxiliaries, "not", adverbs between, and the verb itself."""
+        """Return for each word the last word of a verb group that starts with it: auxiliaries, "not", adverbs, and the verb."""
         ends = list(range(self.count))
         for i in reversed(ends):
             if self.tag[i][:2] in _AUXILIARIES:
@@ -211,7 +211,7 @@ class _Reading:
         return ends
 
     def goes_with(self, auxiliary: int, i: int) -> bool:
-        """Whether word i goes with the auxiliary before it."""
+        """Check whether word i belongs to the auxiliary before it."""
         kind = self.tag[i]
         if self.name[i] or self.text[i - 1] in _words_by_use()["degree"]:
             return False
@@ -224,7 +224,7 @@ class _Reading:
         return kind in ("VVI", "VBI", "VHI", "VDI", "VVB", "VBB", "VHB")
 
     def main_verb(self) -> int | None:
-        """The last word of the first finite verb that no clause claims."""
+        """Return the last word of the first finite verb that does not belong to a subordinate clause; None if there is none."""
         claimed, last_embedded = 0, -1
         i = 0
         while i < self.count:
@@ -242,7 +242,7 @@ class _Reading:
         return None
 
     def first_clause(self, i: int) -> int | None:
-        """The verb of the first clause, taken for a participle, where the one found is of the second ("X led to Y, but it declined")."""
+        """Return the verb of the first clause, tagged as a participle, if the verb found is in the second ("X led to Y, but it fell")."""
         before = self.before[i]
         if before < 1 or self.tag[before - 1] != "CJC" or self.text[before] not in _PRONOUNS:
             return None
@@ -250,7 +250,7 @@ class _Reading:
         return next(found, None)
 
     def inside(self, i: int, last: int) -> bool:
-        """Whether a finite verb after an embedded clause's verb is still in that clause: "who live and work", "when he said it was"."""
+        """Check whether a verb after that of a subordinate clause is in the same clause: "who live and work", "when he said it was"."""
         before = self.before[i]
         if before > last and self.tag[before] == "CJC":
             return self.leniency < _PARTICIPLES_TOO
@@ -261,7 +261,7 @@ class _Reading:
         return before == last + 1 and self.text[before] in _PRONOUNS
 
     def opens(self, i: int) -> bool:
-        """Whether word i opens a clause with a verb of its own."""
+        """Check whether word i introduces a clause with its own verb."""
         word, kind, after = self.text[i], self.tag[i], self.kind_after[i]
         if word == "that" and kind == "DT0":
             return i > 0 and self.tag[i - 1][:2] in ("NN", "NP") and after[:1] == "V"
@@ -276,14 +276,14 @@ class _Reading:
         return self.kind_after[self.next_no_adverb[i + 1] - 1] not in ("TO0", "VVG", "VVN")
 
     def clause_follows(self, i: int) -> bool:
-        """Whether a verb comes before the next comma, and it is not the only one there is ("Islam as a religion is ...")."""
+        """Check whether a verb follows before the next comma and is not the only one ("Islam as a religion is ...")."""
         verb = self.next_finite[i + 1]
         if verb >= min(self.count, self.next_mark[i + 1], self.next_opener[i + 2]):
             return False
         return i == 0 or self.text[i + 1] in _PRONOUNS or self.next_finite[self.group_end[verb] + 1] < self.count
 
     def finite(self, i: int) -> bool:
-        """Whether word i is, or begins, a verb with a subject of its own."""
+        """Check whether word i is, or starts, a finite verb."""
         kind, before = self.tag[i], self.kind_before[i]
         if self.name[i]:
             return False
@@ -305,11 +305,11 @@ class _Reading:
         return self.leniency == _NOUNS_TOO and self.taken_for_noun(i)
 
     def clear(self, i: int) -> bool:
-        """Whether word i is a form that is never anything but finite, and not the one of ", that is,"."""
+        """Check whether word i is a form that is always finite, except in ", that is,"."""
         return self.tag[i] in _CLEAR and self.text[max(0, i - 2) : i + 2] != _THAT_IS
 
     def past_tense(self, i: int) -> bool:
-        """Whether what was taken for a participle must be a past tense: "it emerged", "leaders argued that", "he accepted the"."""
+        """Check whether a word tagged as a participle must be a past tense: "it emerged", "leaders argued that", "he accepted the"."""
         before = self.kind_before[i]
         if self.text[i] in _words_by_use()["past"] and before in (*_NOUNS, "PUN"):
             return True
@@ -317,7 +317,7 @@ class _Reading:
         return before in _NOUNS and self.kind_after[i] in objects
 
     def describes(self, i: int) -> bool:
-        """Whether a form in -ed is a participle that only describes what comes before it: another verb comes for the same subject."""
+        """Check whether a form in -ed is an attributive participle: another verb follows for the same subject."""
         before = self.before[i]
         if self.text[i] in _words_by_use()["past"] or self.kind_after[i] in _OBJECT:
             return False
@@ -329,13 +329,13 @@ class _Reading:
         return verb < end and self.text[self.before[verb]] not in _PRONOUNS
 
     def taken_for_participle(self, i: int) -> bool:
-        """Whether what the tagger took for a participle may be a verb."""
+        """Check whether a word tagged as a participle may be a finite verb."""
         if self.describes(i) or self.text[i + 1 : i + 2] == ["by"]:
             return False
         return self.kind_before[i] in _NOUNS or (self.kind_before[i] == "PUN" and self.leniency == _NOUNS_TOO)
 
     def taken_for_noun(self, i: int) -> bool:
-        """A verb between subject and object that the tagger took for a noun or an adjective: "some claim that"."""
+        """Check whether a word tagged as a noun or adjective is a verb between subject and object: "some claim that"."""
         after, word, known = self.kind_after[i], self.text[i], _words_by_use()["verb_or_noun"]
         if self.kind_before[i] not in _NOUNS:
             return False
@@ -350,13 +350,13 @@ class _Reading:
         return agrees and after in ("PRP", "NP0", "UNC", "VVG", "AJ0", "NN1", "NN2")
 
     def plural_subject(self, i: int) -> bool:
-        """Whether the first noun before word i is a plural, or two are joined."""
+        """Check whether the first noun before word i is a plural, or two nouns are joined."""
         noun = next((kind for kind in self.tag[:i] if kind in _NOUNS), "")
         return noun in ("NN2", "DT0") or "and" in self.text[:i]
 
 
 def main_verb_of(words: Sequence[TaggedWord]) -> TaggedWord | None:
-    """What is in brackets is never looked at, what is in quotation marks or between dashes only where there is no verb outside them."""
+    """Find the main verb: words in brackets are ignored; words in quotation marks or between dashes are a second choice."""
     outside = [word for word in words if not word.bracketed]
     strictly = _without_inserts(_without_quotations(outside))
     plainly = [word for word in outside if not _is_quotation_mark(word)]
@@ -372,7 +372,7 @@ def _from_first_word(words: Sequence[TaggedWord]) -> list[TaggedWord]:
 
 
 def _without_quotations(words: Sequence[TaggedWord]) -> list[TaggedWord]:
-    """Each quotation becomes one noun, which it most often is in its sentence: 'a chapter on "..." appears'."""
+    """Replace each quotation by one noun, its most frequent function in a sentence: 'a chapter on "..." appears'."""
     found = []
     for before, word in zip([None, *words], words, strict=False):
         if not word.quoted:
@@ -383,6 +383,6 @@ def _without_quotations(words: Sequence[TaggedWord]) -> list[TaggedWord]:
 
 
 def _without_inserts(words: Sequence[TaggedWord]) -> list[TaggedWord]:
-    """Without what is between two dashes."""
+    """Remove the words between two dashes."""
     inserted = between_pairs([place for place, word in enumerate(words) if word.text == "\u2014"])
     return [word for place, word in enumerate(words) if place not in inserted]

@@ -1,7 +1,7 @@
-"""Pages from the web, fetched politely and kept in a folder: given addresses, and pages of a wiki by way of its MediaWiki API.
+"""Fetching of web pages, and of wiki pages through the MediaWiki API, with rate limits and a cache.
 
-No HTTP cache library is used: they store whole replies, with the errors that a wiki reports with status 200, read a body before its size
-is known, and unpickle what they stored. Kept here instead is what was read of a reply, as JSON.
+HTTP cache libraries are not used, as they store whole replies (including errors that a wiki reports with status 200), do not limit the size
+of a reply, and unpickle cached data. The cache here stores the parsed content of replies as JSON.
 """
 
 from __future__ import annotations
@@ -35,48 +35,48 @@ from tiltmeter.study import Encoder
 
 T = TypeVar("T")
 _FORMAT = "3"
-"""To be raised when what is kept of a page changes its form or its meaning."""
+"""Version of the cache format, to be increased when the stored content changes."""
 
 
 class FetchError(Exception):
-    """This one thing cannot be fetched; the message says why."""
+    """A resource cannot be fetched; the message gives the reason."""
 
 
 class TransientError(FetchError):
-    """Worth trying again."""
+    """A resource could not be fetched, but a retry may succeed."""
 
 
 class UnreachableError(TransientError):
-    """The server does not answer at all."""
+    """The server cannot be reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manners:
-    """Limits that hold for everything asked of one server."""
+    """Request limits for each server."""
 
     rate: float = 5.0
-    """Requests a second at most."""
+    """Maximum number of requests per second."""
     connections: int = 2
-    """Requests at one time."""
+    """Maximum number of concurrent requests."""
     tries: int = 6
-    """Requests for one thing before it is given up."""
+    """Maximum number of attempts for each resource."""
     pause: float = 1.0
-    """Seconds before the second try; doubled for each further one."""
+    """Seconds before the first retry, doubled for each further one."""
     patience: float = 120.0
-    """Seconds a server may ask to wait before the page is given up instead."""
+    """Maximum number of seconds to wait if a server requests it; the page fails if it requests more."""
     timeout: float = 60.0
-    """Seconds one answer may take."""
+    """Timeout of a request in seconds."""
     largest: int = 64 * 2**20
-    """Bytes an answer may have."""
+    """Maximum size of a reply in bytes."""
     contact: str | None = None
-    """A way to reach you (an address or a URL), sent with the name and version; Wikimedia asks for one."""
+    """Contact (an e-mail address or a URL) sent in the User-Agent header; Wikimedia asks for one."""
 
 
 class HttpReply(NamedTuple):
-    """A whole answer."""
+    """A complete HTTP reply."""
 
     url: str
-    """Where it came from, redirects followed."""
+    """Final URL after redirects."""
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -84,21 +84,22 @@ class HttpReply(NamedTuple):
 
 
 class WebClient:
-    """Fetches each thing once, within the limits of the manners, and keeps what was read of it; an asynchronous context.
+    """Asynchronous HTTP client that fetches each resource once, within request limits, and caches the parsed content.
 
-    What is kept is one JSON file for each request. It is written under another name and then renamed, so a process killed at any moment
-    leaves whole files only; two processes may use the same folder. What cannot be read, or is not of the shape expected, counts as not
-    kept. What failed is not kept.
+    The cache has one JSON file for each request. Files are written atomically, so that the process can be killed at any time and several
+    processes can use the same folder. Unreadable files, and files with unexpected content, are ignored. Failures are not cached.
 
     Parameters
     ----------
     cache
-        The folder.
+        Folder of the cache.
+    manners
+        Request limits; None: the defaults.
 
     Raises
     ------
     InputError
-        The folder cannot be made or written to.
+        The folder cannot be created or written to.
     """
 
     def __init__(self, cache: Path, manners: Manners | None = None) -> None:
@@ -110,9 +111,10 @@ class WebClient:
         try:
             cache.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"the folder {cache} for fetched pages cannot be made ({error.strerror}): name another one") from error
+            raise InputError(f"the folder {cache} for fetched pages cannot be created ({error.strerror}); choose another one") from error
 
     async def __aenter__(self) -> Self:
+        """Open the HTTP session."""
         self._session = aiohttp.ClientSession(
             headers={"User-Agent": f"tiltmeter/{version('tiltmeter')} ({self._manners.contact or 'benchmark building; aiohttp'})"},
             timeout=aiohttp.ClientTimeout(total=self._manners.timeout),
@@ -122,20 +124,23 @@ class WebClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        """Cancel pending requests and close the session."""
         for task in self._asked.values():
             task.cancel()
         await asyncio.gather(*self._asked.values(), return_exceptions=True)
         await self._session.close()
 
     async def get(self, url: str, params: Mapping[str, str], shape: type[T], read: Callable[[HttpReply], T]) -> T:
-        """What `read` makes of the answer; it may raise FetchError, or TransientError to have the request tried again.
+        """Fetch a resource, or take it from the cache, and return the value that `read` parses from the reply.
+
+        `read` may raise FetchError, or TransientError for a retry.
 
         Raises
         ------
         FetchError
-            It cannot be fetched, or not after all tries.
+            The resource cannot be fetched, or all attempts failed.
         UnreachableError
-            No connection to the server, after all tries.
+            The server could not be reached in any attempt.
         """
         path = self._place(url, params)
         if path not in self._asked:
@@ -144,7 +149,7 @@ class WebClient:
         return value
 
     def _place(self, url: str, params: Mapping[str, str]) -> Path:
-        """The file in which what was read of a reply is kept."""
+        """Return the cache file of a request."""
         name = "\0".join([_FORMAT, url, *chain.from_iterable(sorted(params.items()))])
         digest = hashlib.sha256(name.encode("utf-8", errors="replace")).hexdigest()
         return self._cache / digest[:2] / f"{digest}.json"
@@ -173,13 +178,13 @@ class WebClient:
             if reply.status in (408, 425, 429) or reply.status >= 500:
                 raise TransientError(f"the server answered {reply.status}")
             if reply.status >= 400:
-                hint = " (it may require a way to reach you: set contact)" if reply.status == 403 else ""
+                hint = " (it may require contact information; set contact)" if reply.status == 403 else ""
                 raise FetchError(f"the server answered {reply.status}{hint}")
             return await asyncio.to_thread(read, reply)
         except TransientError as error:
             seconds = retry_after(reply.headers) or 0.0
             if seconds > self._manners.patience:
-                raise FetchError(f"{error} and asks to wait for {seconds:.0f} seconds: try again later") from None
+                raise FetchError(f"{error} and requests a wait of {seconds:.0f} seconds; try again later") from None
             server = urlsplit(url).netloc
             self._next_turn[server] = max(self._next_turn[server], monotonic() + seconds)
             raise
@@ -188,7 +193,7 @@ class WebClient:
         server = urlsplit(url).netloc
         try:
             async with self._free[server]:
-                # The next of evenly spaced turns; a pause that the server asks for moves all that are waiting.
+                # Requests are evenly spaced in time; a pause requested by the server delays all waiting requests.
                 while (seconds := self._next_turn[server] - monotonic()) > 0:
                     await asyncio.sleep(seconds)
                 self._next_turn[server] = monotonic() + 1 / self._manners.rate
@@ -197,27 +202,27 @@ class WebClient:
                     async for chunk in response.content.iter_chunked(2**16):
                         body += chunk
                         if len(body) > self._manners.largest:
-                            raise FetchError(f"it is larger than {self._manners.largest} bytes")
+                            raise FetchError(f"the page is larger than {self._manners.largest} bytes")
                     return HttpReply(str(response.url), response.status, response.headers, bytes(body), response.charset)
         except aiohttp.ClientConnectorError as error:
             reason = printable(str(error.__cause__ or error), one_line=True)
             raise UnreachableError(f"cannot connect to {error.host}:{error.port} ({reason})") from None
         except TimeoutError:
-            raise TransientError(f"no whole answer within {self._manners.timeout:g} seconds") from None
+            raise TransientError(f"no complete reply within {self._manners.timeout:g} seconds") from None
         except (aiohttp.ClientError, OSError) as error:
             raise TransientError(f"the connection was lost ({type(error).__name__})") from None
 
 
 def checked_address(url: str, meaning: str) -> str:
-    """A URL without its fragment; raises InputError where it is no address of HTTP, or holds a user name."""
+    """Return a URL without its fragment; raises InputError if it is not an HTTP address or contains a user name."""
     parts = urlsplit(url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-        raise InputError(f"{redacted(url)!r} ({meaning}) is no address: it should begin with https:// and hold no user name")
+        raise InputError(f"{redacted(url)!r} ({meaning}) is not a valid address; it must start with https:// and contain no user name")
     return urldefrag(url.strip()).url
 
 
 def _fetch_together(client: WebClient, work: Iterable[Awaitable[T]]) -> list[T]:
-    """What work with a client gives, in an event loop of its own, also where one is running already (a notebook)."""
+    """Run awaitables with a client and return their results, in a separate event loop, so that it also works in notebooks."""
 
     async def fetch() -> list[T]:
         async with client:
@@ -235,14 +240,15 @@ _MEDIA_TYPES = {"text/html": "html", "application/xhtml+xml": "html", "text/plai
 def read_urls(
     urls: Mapping[str, Sequence[str]], *, cache: Path, licence: str | None = None, manners: Manners | None = None
 ) -> list[FoundPage]:
-    """Fetch given addresses for each concept, each once for all of them; what the folder `cache` holds is not fetched again.
+    """Fetch the given addresses of each concept; each address is fetched once, unless it is in the folder `cache`.
 
-    The limits of `manners` hold for each server by itself. What cannot be fetched is a row with status "failed" ("missing" for 404).
+    The limits of `manners` apply to each server separately. Pages that cannot be fetched have the status "failed" ("missing" for 404 and
+    410).
 
     Raises
     ------
     InputError
-        An address that is none, or a folder that cannot be written to.
+        An address is not valid, or the folder cannot be written to.
     """
     wanted = [(concept, checked_address(url, f"a source of {concept!r}")) for concept, given in urls.items() for url in given]
     client = WebClient(cache, manners)
@@ -258,7 +264,7 @@ async def _fetch_page(url: str, client: WebClient) -> SourcePage:
         declared = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         kind = _MEDIA_TYPES.get(declared) or KINDS.get(PurePosixPath(urlsplit(reply.url).path).suffix.lower())
         if kind is None:
-            raise FetchError(f"it is of a kind that cannot be read ({declared or 'not named'})")
+            raise FetchError(f"the type of the page is not supported ({declared or 'unknown'})")
         page = page_of(url, name, read_document(reply.body, kind, reply.charset))
         if page.status == "failed":
             raise FetchError(str(page.problem))
@@ -304,11 +310,11 @@ class _ApiReply(BaseModel):
 
 
 def _read_api_reply(reply: HttpReply) -> _ApiReply:
-    """The API's answer; one that says "there is no such page" is without what was asked for."""
+    """Parse a reply of the API; for a missing page, `parse` is None."""
     try:
         read = _ApiReply.model_validate_json(reply.body.decode("utf-8-sig", errors="replace"))
     except ValidationError:
-        raise TransientError("the server answered something that is not the API's JSON") from None
+        raise TransientError("the reply of the server is not valid JSON of the API") from None
     if read.error and read.error.code not in ("missingtitle", "nosuchpageid", "invalidtitle"):
         problem = f"the wiki answered {printable(read.error.info or read.error.code, one_line=True)[:200]!r}"
         passes = read.error.code in ("maxlag", "ratelimited", "readonly") or read.error.code.startswith("internal_api_error")
@@ -317,10 +323,12 @@ def _read_api_reply(reply: HttpReply) -> _ApiReply:
 
 
 class MediaWiki:
-    """Pages of one wiki, by a client.
+    """Access to the pages of one wiki.
 
     Parameters
     ----------
+    client
+        HTTP client.
     api
         Address of the wiki's `api.php`.
     """
@@ -329,15 +337,15 @@ class MediaWiki:
         self._client, self._api = client, api
 
     async def page(self, title: str) -> SourcePage:
-        """The page of a title. What cannot be fetched has a status that says so.
+        """Fetch the page with a title; pages that cannot be fetched have the status "failed".
 
         Raises
         ------
         ProviderError
-            The server cannot be reached; what was fetched so far is kept.
+            The server cannot be reached; pages fetched so far are cached.
         """
         asked = {"action": "parse", "redirects": "1", "disableeditsection": "1", "disablelimitreport": "1", "disabletoc": "1"}
-        try:  # the licence of all texts first, or it would wait until all pages were fetched
+        try:  # fetch the licence first, which would otherwise be delayed by the requests for all pages
             about = {"action": "query", "meta": "siteinfo", "siprop": "rightsinfo"}
             licence = await self._ask(str, lambda reply: str(reply.query.rightsinfo.get("text") or ""), **about)
             page = await self._ask(
@@ -348,7 +356,7 @@ class MediaWiki:
         return replace(page, licence=licence or None)
 
     async def backlinks(self, title: str) -> list[str]:
-        """Titles of articles that link to a page, as many as one request gives (500); none where they cannot be fetched.
+        """Fetch the titles of up to 500 articles that link to a page; empty if they cannot be fetched.
 
         Raises
         ------
@@ -366,18 +374,18 @@ class MediaWiki:
         try:
             return await self._client.get(self._api, asked | fixed, shape, lambda reply: read(_read_api_reply(reply)))
         except UnreachableError as error:
-            raise ProviderError(f"{error}: what was fetched so far is kept, so start again when {self._api} can be reached") from None
+            raise ProviderError(f"{error}; pages fetched so far are cached; run again when {self._api} can be reached") from None
 
     def _address(self, title: str) -> str:
         return urljoin(self._api, "/wiki/" + quote(title.replace(" ", "_"), safe=";@$!*(),/:"))
 
     def _read_page(self, title: str, reply: _ApiReply) -> SourcePage:
-        """The page with its text, and those links of its paragraphs that lead to existing articles."""
+        """Parse a page: its text, and the links in its paragraphs to existing articles."""
         parsed = reply.parse
         if parsed is None:
             return SourcePage(self._address(title), title, status="missing", problem=f"{title!r} does not exist in the wiki")
         if "disambiguation" in parsed.properties:
-            problem = f"{parsed.title!r} lists several meanings: give the full title of the page meant"
+            problem = f"{parsed.title!r} is a disambiguation page; give the full title of the intended page"
             return SourcePage(self._address(parsed.title), parsed.title, status="disambiguation", problem=problem)
         html = read_html(parsed.text)
         articles = {link.title for link in parsed.links if link.ns == 0 and link.exists}
@@ -393,33 +401,35 @@ def collect_pages(
     encoder: Encoder | None = None,
     manners: Manners | None = None,
 ) -> list[FoundPage]:
-    """Fetch the pages of all concepts, each page once for all of them.
+    """Fetch the wiki pages of all concepts, each page once.
 
-    Killed and called again, it fetches only what the folder `cache` lacks.
+    After an interruption, only pages that are missing in the folder `cache` are fetched.
 
     Parameters
     ----------
     titles
         Concept -> titles of its own pages in the wiki (usually one, the concept's name).
     wiki
-        Which wiki, and how far and which links are followed from a concept's own pages.
+        Address of the wiki, and the depth, direction and number of links followed from a concept's own pages.
+    cache
+        Folder of the cache.
     encoder
-        Gives the linked pages whose titles are most similar to the concept; None: the first ones in the order of the text are taken.
+        Sentence encoder used to select the linked pages with the titles most similar to the concept; None: the first ones in the text.
     manners
-        None: those the wiki is to be asked with.
+        Request limits; None: those of `wiki`.
 
     Raises
     ------
     InputError
-        The address is none, or the folder cannot be written to.
+        The address is not valid, or the folder cannot be written to.
     ProviderError
-        The wiki cannot be reached. A single page that cannot be fetched is a row with its status instead.
+        The wiki cannot be reached. Single pages that cannot be fetched do not raise; they have a status.
     """
     client = WebClient(cache, manners or Manners(rate=wiki.rate, contact=wiki.contact))
     site = MediaWiki(client, checked_address(wiki.api, "the API of a wiki"))
 
     async def search(concept: str, wanted: Iterable[str]) -> list[FoundPage]:
-        """The pages of one concept, breadth first, each once whatever its titles."""
+        """Collect the pages of one concept, breadth first, each page once, even with several titles."""
         found: list[FoundPage] = []
         visited: set[str] = set()
         similarity: dict[str, float] = {}

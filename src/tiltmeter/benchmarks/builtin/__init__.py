@@ -1,7 +1,7 @@
-"""Benchmarks that come with tiltmeter: texts, questions and roles of our own, so that they run with no outside data.
+"""Built-in benchmarks, with original texts, questions and roles that need no external data.
 
-Each folder beside this file is one study: `study.yaml` (title, roles, templates), its texts, and where it is branched to other groups
-the table `replacements.yaml`.
+Each subfolder is one study: `study.yaml` (title, roles, templates), its texts, and, if it is branched to other groups, the table
+`replacements.yaml`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["NAMES", "Builtin", "builtin"]
 
 NAMES = ("g20", "religions", "parties")
 CUT = " | "
-"""Where the prompt of a sentence to be continued ends."""
+"""Mark in a sentence at the end of the prompt to be continued."""
 
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """A built-in study before it is branched."""
+    """A built-in study before branching."""
 
     name: str
     title: str
@@ -36,23 +36,23 @@ class Builtin:
     benchmark: DataFrame
     """The columns of BENCHMARK; every row is a root."""
     replacements: Mapping[str, Mapping[str, Mapping[str, str]]] | None
-    """`{root: {target: {old: new}}}`; None where nothing is branched."""
+    """`{root: {target: {old: new}}}`; None if nothing is branched."""
     roles: Mapping[str, str | None]
-    """Name -> system message (None: none is sent); the first is "none"."""
+    """Name -> system message (None: no system message); the first is "none"."""
     templates: Mapping[str, str]
     """Name -> text with `{prompt}`."""
 
 
 @cache
 def builtin(name: str) -> Builtin:
-    """Return the built-in study `name`, one of NAMES.
+    """Read the built-in study `name`, one of NAMES.
 
     Raises
     ------
     InputError
-        There is none of that name.
+        There is no study with that name.
     """
-    check_known(name, NAMES, f"unknown benchmark {name!r}", " (your own: -P benchmark=FILE)")
+    check_known(name, NAMES, f"unknown benchmark {name!r}", " (for a benchmark file, use -P benchmark=FILE)")
     folder = Path(__file__).with_name(name)
     data = {path.stem: packaged_yaml(path) for path in sorted(folder.glob("*.yaml"))}
     texts = data.get("article") or data.get("questions") or data["sentences"]
@@ -68,7 +68,7 @@ def builtin(name: str) -> Builtin:
 
 
 def _questions(texts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Questions beside the sentences that are their baselines; positions count all sentences of the text."""
+    """Yield questions with the sentences that are their baselines; positions count all sentences of the text."""
     sentences = texts["questions"] if "questions" in texts else [one for section in texts["sections"] for one in section["sentences"]]
     asked = [(place, one) for place, one in enumerate(sentences) if not isinstance(one, str)]
     for number, (place, one) in enumerate(asked, start=1):

@@ -1,4 +1,4 @@
-"""Benchmarks as files: read (Parquet, CSV, JSON, SAGED's own tiers), checked and sampled."""
+"""Benchmark files: reading (Parquet, CSV, JSON, SAGED's tiers), checking and sampling."""
 
 import lazy_loader
 

@@ -1,6 +1,6 @@
-"""What to know about a benchmark before anything is asked: what is in it, its flaws, and a smaller one of the same make-up.
+"""Description, checks and sampling of benchmarks.
 
-Checked are balance, duplicates, leaked names, keywords, baselines, licences and branches.
+The checks cover balance, duplicates, leaked names, keywords, baselines, licences and branches.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from tiltmeter.errors import InputError
 
 CHECKS: Schema = {
     "check": String,  # "prompts", "balance", "duplicates", "names", "keywords", "baselines", "licences", "branches"
-    "level": String,  # "note" (to know), "warning" (numbers will be weaker or open to doubt) or "problem" (cannot be run as it is)
+    "level": String,  # "note" (information), "warning" (results will be less precise or reliable) or "problem" (cannot be run)
     "concept": String,  # null: the whole benchmark
-    "rows": Int64,  # how many rows it is about
-    "finding": String,  # in words
-    "keys": pl.List(String),  # of the first few of these rows
+    "rows": Int64,  # number of rows concerned
+    "finding": String,  # description
+    "keys": pl.List(String),  # keys of the first few of these rows
 }
 _LEVELS = pl.Enum(["problem", "warning", "note"])
 _CHECKS = pl.Enum(["prompts", "balance", "duplicates", "names", "keywords", "baselines", "licences", "branches"])
 FEW = 5
-"""Keys and names shown of what may be many."""
+"""Maximum number of keys and names shown."""
 UNEVEN = 0.5
-"""The smallest concept has less than this share of the largest one's prompts: intervals will differ much in width."""
+"""Warn if the smallest concept has less than this share of the largest one's prompts, as the widths of intervals will differ."""
 ALONE = 0.5
-"""One keyword holds more than this share of its concept's prompts: they are about the keyword rather than the concept."""
+"""Warn if one keyword has more than this share of its concept's prompts, which are then about the keyword rather than the concept."""
 
 
 _Row = tuple[str, str, str | None, int, str, list[str]]
@@ -49,9 +49,9 @@ def _is_blank(column: str) -> Expr:
 
 
 ROW_CHECKS = (
-    ("prompts", "problem", _is_blank("concept"), "row", "without a concept; fill them in or take them out"),
-    ("prompts", "problem", _is_blank("prompt"), "row", "without a prompt; fill them in or take them out"),
-    ("prompts", "problem", col.key.is_duplicated(), "row", "with a key that is there twice; give each a key of its own"),
+    ("prompts", "problem", _is_blank("concept"), "row", "without a concept; fill in the concept or remove the row"),
+    ("prompts", "problem", _is_blank("prompt"), "row", "without a prompt; fill in the prompt or remove the row"),
+    ("prompts", "problem", col.key.is_duplicated(), "row", "with a duplicate key; keys must be unique"),
     ("prompts", "warning", _WITHOUT_REST, "continuation", "with nothing left to continue: prompt and baseline are the same"),
     ("duplicates", "warning", _ASKED & ~pl.struct("concept", _FOLDED).is_first_distinct(), "prompt", "repeated for the same concept"),
     (
@@ -59,47 +59,47 @@ ROW_CHECKS = (
         "warning",
         _ASKED & _FOR_SEVERAL,
         "prompt",
-        "reading the same for several concepts, so that nothing sets the concepts apart",
+        "with the same text for several concepts, so that the concepts cannot be distinguished",
     ),
-    ("keywords", "note", ~col.keyword_in_prompt, "prompt", "cut before their keyword, so that it is not said"),
+    ("keywords", "note", ~col.keyword_in_prompt, "prompt", "cut before the keyword, so that the prompt does not contain it"),
     (
         "baselines",
         "note",
         _NO_BASELINE & _NO_BASELINE.all(),
         "prompt",
-        "without a baseline, which is all: answers are compared as they are, not calibrated",
+        "without a baseline (all prompts): answers are compared without calibration",
     ),
     (
         "baselines",
         "warning",
         _NO_BASELINE & ~_NO_BASELINE.all(),
         "prompt",
-        "without a baseline; their calibrated values will be missing",
+        "without a baseline; calibrated values will be missing",
     ),
     (
         "licences",
         "warning",
         col.licence.is_null() & col.source.is_not_null(),
         "prompt",
-        "from sources of unknown licence; look it up before you publish them",
+        "from sources with an unknown licence; check it before publication",
     ),
-    ("branches", "note", _IS_BRANCH, "prompt", "made from those of another concept"),
-    ("branches", "warning", _LOOSE, "branch", "without their root; no comparison in pairs is possible"),
+    ("branches", "note", _IS_BRANCH, "prompt", "branched from those of another concept"),
+    ("branches", "warning", _LOOSE, "branch", "without a root; paired comparisons are not possible"),
 )
-"""Flaws of single rows: check, level, where the flaw is, and what is said of how many of what."""
+"""Checks of single rows: check, level, condition, noun for the rows, and description."""
 
 
 def check_benchmark(table: DataFrame) -> DataFrame:
-    """Look at every row of a benchmark and report its flaws.
+    """Check a benchmark and report problems.
 
     Parameters
     ----------
     table
-        Columns BENCHMARK; `read_benchmark(path, strict=False)` also gives rows that cannot be run.
+        Columns BENCHMARK; `read_benchmark(path, strict=False)` also returns rows that cannot be run.
 
     Returns
     -------
-    Columns CHECKS; problems first, then warnings, then notes. Nothing but notes: the benchmark can be used as it is.
+    Columns CHECKS; problems first, then warnings, then notes. If there are only notes, the benchmark can be used without changes.
     """
     steps = (_sizes, _leaked_names, _keyword_shares, _row_flaws, _families)
     found = DataFrame([row for step in steps for row in step(table)], schema=CHECKS, orient="row")
@@ -107,14 +107,14 @@ def check_benchmark(table: DataFrame) -> DataFrame:
 
 
 def _found(check: str, level: str, rows: DataFrame | int, finding: str, concept: str | None = None) -> _Row:
-    """What was found in rows, of which the first keys are shown, or in so many rows."""
+    """Return a row of CHECKS, for a table of rows (whose first keys are listed) or a number of rows."""
     if isinstance(rows, int):
         return check, level, concept, rows, finding, []
     return check, level, concept, rows.height, finding, rows["key"].head(FEW).to_list()
 
 
 def _sizes(table: DataFrame) -> Iterator[_Row]:
-    """How much there is of each concept and licence, and whether concepts can be compared."""
+    """Count the prompts of each concept and licence, and check whether concepts can be compared."""
     if table.is_empty():
         yield _found("prompts", "problem", 0, "there are no prompts")
         return
@@ -124,11 +124,11 @@ def _sizes(table: DataFrame) -> Iterator[_Row]:
     for concept, prompts in sizes.iter_rows():
         yield _found("balance", "note", prompts, _count_of(prompts, "prompt"), concept)
     if sizes.height == 1:
-        yield _found("balance", "problem", table.height, f"{sizes['concept'][0]} is the only concept; comparing needs at least two")
+        yield _found("balance", "problem", table.height, f"{sizes['concept'][0]} is the only concept; at least two are needed")
     ordered = sizes.sort("prompts", maintain_order=True).rows()
     if ordered and ordered[0][1] < UNEVEN * ordered[-1][1]:
         (least, few), (most, many) = ordered[0], ordered[-1]
-        finding = f"{least} has {_count_of(few, 'prompt')}, {most} has {many:,}; its figures will be much less certain"
+        finding = f"{least} has {_count_of(few, 'prompt')}, {most} has {many:,}; estimates for {least} will be much less precise"
         yield _found("balance", "warning", few, finding, least)
     for licence, rows in table.drop_nulls("licence").group_by("licence", maintain_order=True).len().iter_rows():
         yield _found("licences", "note", rows, f"{_count_of(rows, 'prompt')} under {licence}")
@@ -142,11 +142,11 @@ def _row_flaws(table: DataFrame) -> Iterator[_Row]:
 
 
 def _leaked_names(table: DataFrame) -> Iterator[_Row]:
-    """Does a prompt name another concept? In a branch the root's own name shows that a replacement was missed."""
+    """Find prompts that name another concept; in a branch, the name of the root's concept indicates a missing replacement."""
     is_root = col.other.str.to_lowercase() == col.branched_from.fill_null("").str.to_lowercase()
     leaks = _leaks(table)
     for (concept, root), rows in leaks.filter(is_root).group_by("concept", "branched_from", maintain_order=True):
-        finding = f"{_count_of(rows.height, 'branch')} still naming {root}, the concept they were made from; add the missing words"
+        finding = f"{_count_of(rows.height, 'branch')} still naming {root}, the concept of the root; add the missing replacements"
         yield _found("names", "warning", rows, finding, str(concept))
     for (concept,), rows in leaks.filter(~is_root).group_by("concept", maintain_order=True):
         counts = rows["other"].value_counts(name="n").sort("n", "other", descending=[True, False])
@@ -156,12 +156,12 @@ def _leaked_names(table: DataFrame) -> Iterator[_Row]:
 
 
 def _leaks(table: DataFrame) -> DataFrame:
-    """Rows (`row`, `key`, `concept`, `branched_from`) and the `other` concept each names, once per pair."""
+    """Return rows (`row`, `key`, `concept`, `branched_from`) with each `other` concept that they name, once per pair."""
     named = table.with_row_index("row").drop_nulls(["concept", "prompt"])
     names = named["concept"].unique(maintain_order=True).to_list()
     if len(names) < 2:
         return named.select("row", "key", "concept", "branched_from", other="concept").clear()
-    # One pattern, longest name first: "Papua New Guinea" is not "Guinea". A boundary is asked for only where a name ends in a letter.
+    # One pattern, longest name first ("Papua New Guinea" before "Guinea"). Word boundaries are required only next to letters or digits.
     pattern = "(?i)" + "|".join(
         re.sub(r"^(?=\w)|(?<=\w)$", lambda _: r"\b", re.escape(name)) for name in sorted(names, key=len, reverse=True)
     )
@@ -184,13 +184,13 @@ def _keyword_shares(table: DataFrame) -> Iterator[_Row]:
 
 
 def _families(table: DataFrame) -> Iterator[_Row]:
-    """Roots of which some branches are missing."""
+    """Find roots with fewer branches than others."""
     with_roots = table.filter(~col.root.is_in(col.root.filter(_LOOSE).implode()))
     families = with_roots.group_by("root", maintain_order=True).len("n")
     part = families.filter(col.n < col.n.max())
     if part.height and table.select(_IS_BRANCH.any()).item():
         rows = table.filter(col.key.is_in(part["root"].implode()))
-        finding = f"{_count_of(part.height, 'root')} with fewer branches than the others; paired comparisons leave out what is missing"
+        finding = f"{_count_of(part.height, 'root')} with fewer branches than the others; paired comparisons exclude missing branches"
         yield _found("branches", "note", rows, finding)
 
 
@@ -200,18 +200,18 @@ def _count_of(number: int, noun: str) -> str:
 
 
 def _first_names(counts: DataFrame) -> str:
-    """Names and their numbers, the first few."""
+    """Format the first few names and their counts."""
     more = f" and {counts.height - FEW:,} more" if counts.height > FEW else ""
     return ", ".join(f"{name} {n:,}" for name, n in counts.head(FEW).iter_rows()) + more
 
 
 def describe_benchmark(table: DataFrame) -> DataFrame:
-    """Return one row per concept, in the order of the table: how much there is of it.
+    """Count prompts, branches, keywords, baselines and sources of each concept, in the order of the table.
 
     Returns
     -------
-    Columns `concept`, `prompts`, `branches` (prompts made from another concept's), `keywords` (distinct), `baselines` (prompts that
-    have one), `sources` (distinct), `kinds`, `source_tags`, `licences` (lists of what occurs).
+    Columns `concept`, `prompts`, `branches` (prompts branched from another concept), `keywords` (distinct), `baselines` (prompts with a
+    baseline), `sources` (distinct), `kinds`, `source_tags`, `licences` (lists of distinct values).
     """
     return table.group_by("concept", maintain_order=True).agg(
         prompts=pl.len(),
@@ -224,11 +224,10 @@ def describe_benchmark(table: DataFrame) -> DataFrame:
 
 
 def sample_benchmark(table: DataFrame, size: int, *, seed: int = 123) -> DataFrame:
-    """Draw about `size` rows by seeded lots, balanced over the concepts of the roots; the order of the table is kept.
+    """Draw a random sample of about `size` rows, balanced over the concepts of the roots; the order of the table is kept.
 
-    Roots are drawn, and every branch goes with its root, so that what is compared stays paired: the result has `size` rows where
-    nothing is branched, else as many whole families as fit into `size`, at least one. A smaller sample is a subset of a larger one
-    with the same seed.
+    Roots are sampled together with all their branches, which preserves pairing. Without branches, the result has `size` rows; otherwise
+    as many complete families as fit into `size`, at least one. A smaller sample is a subset of a larger one with the same seed.
 
     Raises
     ------
@@ -238,9 +237,9 @@ def sample_benchmark(table: DataFrame, size: int, *, seed: int = 123) -> DataFra
     import numpy as np
 
     if size < 1:
-        raise InputError(f"the size of a sample must be at least 1, found {size}")
+        raise InputError(f"the size of a sample must be at least 1, not {size}")
     families = table.group_by("root").agg(rows=pl.len(), of=pl.coalesce("branched_from", "concept").first())
-    # Lots are drawn over sorted roots, so that the order of the rows in a file does not decide who is kept.
+    # Roots are sorted first, so that the sample does not depend on the order of the rows in the file.
     families = families.sort("root").with_columns(lot=Series(np.random.default_rng(seed).permutation(families.height)))
     turns = families.sort(col.lot.rank("ordinal").over("of"), "lot")
     kept = turns.filter((col.rows.cum_sum() <= size) | (pl.int_range(pl.len()) == 0))

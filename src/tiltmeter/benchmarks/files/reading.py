@@ -1,9 +1,9 @@
-"""Benchmarks from files: Parquet, CSV and JSON that a user wrote, tiltmeter built or SAGED left.
+"""Reading of benchmarks from Parquet, CSV and JSON files written by users, by `tiltmeter build`, or by SAGED.
 
-SAGED itself writes JSON up to the sentences (its tiers keywords, source_finder, scraped_sentences), CSV from there on. A JSON tier is an
-object, or a list of objects, with `category` (or `concept`: the compared group), `domain` and `keywords`, a mapping of each keyword to
-what is known of it, of which `scraped_sentences` is read, a list of `[sentence, source_tag]`. `prompts` of a keyword, written there by
-hand, are prompts of a benchmark. The CSV tiers (split_sentences, questions) are benchmarks with other names of columns.
+SAGED writes its first tiers (keywords, source_finder, scraped_sentences) as JSON and the later ones as CSV. A JSON tier is an object, or a
+list of objects, with the keys `category` (or `concept`: the compared group), `domain` and `keywords`, a mapping of keywords to objects.
+Their `scraped_sentences`, a list of `[sentence, source_tag]`, are read as sentences; `prompts`, added by hand, are read as the prompts of a
+benchmark. The CSV tiers (split_sentences, questions) are benchmarks with different column names.
 """
 
 from __future__ import annotations
@@ -29,45 +29,54 @@ from tiltmeter.registry import did_you_mean
 from tiltmeter.sanitising import not_utf8
 
 TABLE = "benchmark.parquet"
-"""The benchmark in a folder that `tiltmeter build` filled."""
+"""File of the benchmark in the output folder of `tiltmeter build`."""
 _ALIASES = {
     "concept": ("category", "group"),
     "prompt": ("prompts", "question", "questions"),
     "baseline": ("original_answer",),
     "keyword_in_prompt": ("keywords_containment",),
 }
-"""What SAGED's files call a column, or a user might."""
+"""Alternative column names, from SAGED's files or likely to be used."""
 _ALMOST = 0.85
-"""Likeness from which a further column is taken for a misspelt one; "baselines" reaches 0.94, "target" and "source_tag" 0.5."""
+"""Similarity from which a further column counts as misspelt; "baselines" has 0.94, "target" and "source_tag" have 0.5."""
 _MISSPELT = 0.6
-"""Likeness from which a column may be meant for a needed one; "prompt" and "group" reach 0.55."""
+"""Similarity from which a column is suggested for a required one; "prompt" and "group" have 0.55."""
 _YES, _NO = ("true", "1", "yes"), ("false", "0", "no")
 _NEEDED = ("concept", "prompt")
 
 
 def read_benchmark(path: str | Path, *, strict: bool = True) -> DataFrame:
-    """Return a benchmark with the columns BENCHMARK, in the order of the file.
+    """Read a benchmark.
 
-    Parquet, CSV or JSON (a list of rows, or one row a line). Only `concept` and `prompt` must be there: `key` is then the number of
-    the row, `root` the row itself, `kind` "given". Further columns are dropped. Also read: the folder `tiltmeter build` filled,
-    SAGED's tiers (see above), and a JSON object of prompts by concept (`{"Chad": ["...", ...]}`) or by concept and keyword.
+    Supported are Parquet, CSV and JSON (a list of rows, or one row per line). Only `concept` and `prompt` are required; `key` defaults to
+    the number of the row, `root` to the row itself, `kind` to "given". Further columns are dropped. Also supported are the output folder
+    of `tiltmeter build`, SAGED's tiers (see above), and a JSON object of prompts by concept (`{"Chad": ["...", ...]}`) or by concept and
+    keyword.
 
     Parameters
     ----------
+    path
+        The file or folder.
     strict
-        False: rows without concept or prompt and repeated keys are let through, for `check_benchmark` to report.
+        If False, rows without concept or prompt and duplicate keys are accepted, so that `check_benchmark` can report them.
+
+    Returns
+    -------
+    The columns BENCHMARK, in the order of the file.
 
     Raises
     ------
     InputError
-        The file cannot be read, lacks a needed column, or a row cannot be used: file, row and column are named.
+        The file cannot be read, lacks a required column, or has a row that cannot be used; the message names file, row and column.
     """
     path = Path(path)
     if path.is_dir():
         if not (path / TABLE).is_file():
-            raise InputError(f"the folder {path} holds no {TABLE}; give the file of the benchmark, or finish tiltmeter build")
+            raise InputError(
+                f"the folder {path} does not contain {TABLE}; give the benchmark file, or complete the build with tiltmeter build"
+            )
         path = path / TABLE
-    first = 2 if path.suffix.lower() == ".csv" else 1  # a CSV file's first row is below its header
+    first = 2 if path.suffix.lower() == ".csv" else 1  # in a CSV file, the first row follows the header
     table = _typed_columns(path, _renamed_columns(path, _rows_of_file(path)), first)
     if table["key"].is_null().all() and table["source_tag"].str.contains(_BRANCH_TAG).any():
         table = _tied_to_roots(table)
@@ -78,19 +87,19 @@ def read_benchmark(path: str | Path, *, strict: bool = True) -> DataFrame:
 
 
 def _rows_of_file(path: Path) -> DataFrame:
-    """The table in a file, before anything is made of it; raises InputError where there is none, or it is damaged."""
+    """Read the unprocessed table of a file; raises InputError if there is no such file or it is damaged."""
     if not is_file(path):
         raise InputError(f"there is no file {path}")
     return table_of(path, dict.fromkeys((".json", ".jsonl", ".ndjson"), _table_of_json))
 
 
 def load_json(path: Path) -> list[Any] | dict[str, Any]:
-    """A JSON file whose outermost value is a list or an object, or the lines of one that is named .jsonl.
+    """Load a JSON file with a list or an object, or the lines of a file with another suffix (.jsonl, .ndjson).
 
     Raises
     ------
     InputError
-        It cannot be read; the message names the line that is wrong.
+        The file cannot be read; the message names the invalid line.
     """
     before = 0
     try:
@@ -99,7 +108,7 @@ def load_json(path: Path) -> list[Any] | dict[str, Any]:
             loaded = json_of(text)
         else:
             loaded = []
-            for before, line in enumerate(text.split("\n")):  # noqa: B007 - for the sentence about a damaged line
+            for before, line in enumerate(text.split("\n")):  # noqa: B007 - used in the message about an invalid line
                 loaded += [json_of(line)] if line.strip() else []
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
@@ -119,8 +128,8 @@ def _table_of_json(path: Path) -> DataFrame:
         rows = [row | {"prompt": prompt, "position": None} for row, prompt in _texts_of(_checked_tier(path, loaded), "prompts")]
         if not rows:
             raise InputError(
-                f"{path} holds keywords or sentences of SAGED's, but no prompts yet; name it under 'saged' in a spec "
-                "and make prompts of it with tiltmeter build"
+                f"{path} contains keywords or sentences of SAGED, but no prompts; name it under sources.saged in a spec "
+                "and create prompts with tiltmeter build"
             )
     elif isinstance(loaded, dict):
         rows = [row for concept, given in loaded.items() for row in _of_concept(path, concept, given)]
@@ -130,7 +139,7 @@ def _table_of_json(path: Path) -> DataFrame:
         if not isinstance(row, dict):
             raise InputError(f"{path}: row {number} is not an object such as {{'concept': ..., 'prompt': ...}}")
         if wrong := next((name for name, value in row.items() if isinstance(value, (list, dict))), None):
-            raise InputError(f"{path}: row {number}, column {wrong!r} holds a list or an object, not text; give the text itself")
+            raise InputError(f"{path}: row {number}, column {wrong!r} must be text, not a list or an object")
     texts = [{name: value if value is None or isinstance(value, str) else str(value) for name, value in row.items()} for row in rows]
     return DataFrame(texts, schema=dict.fromkeys((name for row in rows for name in row), String))
 
@@ -139,12 +148,12 @@ def _of_concept(path: Path, concept: str, given: object) -> Iterator[dict[str, A
     by_keyword = given if isinstance(given, dict) else {None: given}
     for keyword, prompts in by_keyword.items():
         if not isinstance(prompts, list) or not all(isinstance(one, str) for one in prompts):
-            raise InputError(f"{path}: {concept} must hold a list of prompts, or such a list for each keyword, found {str(prompts)[:60]}")
+            raise InputError(f"{path}: {concept} must be a list of prompts, or a list for each keyword, not {str(prompts)[:60]}")
         yield from ({"concept": concept, "keyword": keyword, "prompt": prompt} for prompt in prompts)
 
 
 def _renamed_columns(path: Path, table: DataFrame) -> DataFrame:
-    """The columns by our names; raises InputError for a needed one that is missing and for one that looks misspelt."""
+    """Rename the columns to those of BENCHMARK; raises InputError for missing required columns and for misspelt ones."""
     given = table.columns
     if {"concept", "category"} <= set(given) and "domain" not in given:
         table = table.rename({"category": "domain"})
@@ -155,30 +164,30 @@ def _renamed_columns(path: Path, table: DataFrame) -> DataFrame:
     table = table.rename(used)
     for name in _NEEDED:
         if name not in table.columns:
-            raise InputError(f"{path} has no column {name!r} ({did_you_mean(name, given, _MISSPELT) if given else 'it has none'})")
+            raise InputError(f"{path} has no column {name!r} ({did_you_mean(name, given, _MISSPELT) if given else 'it has no columns'})")
     absent = [name for name in BENCHMARK if name not in table.columns]
     for extra in (name for name in table.columns if name not in BENCHMARK):
         if close := difflib.get_close_matches(extra.lower(), absent, 1, _ALMOST):
-            raise InputError(f"{path}: unknown column {extra!r}: did you mean {close[0]}? (another column may have any other name)")
-    # SAGED's two kinds differ in the name of the column.
+            raise InputError(f"{path}: unknown column {extra!r}; did you mean {close[0]}? Otherwise rename it to a less similar name")
+    # SAGED's two kinds of prompts have different column names.
     kind = "question" if "questions" in used else "continuation" if "prompts" in used else None
     filled = {name: lit(kind if name == "kind" else None, String) for name in absent}
     return table.with_columns(**filled).select(list(BENCHMARK))
 
 
 def _typed_columns(path: Path, table: DataFrame, first: int) -> DataFrame:
-    """Columns of their types; blank texts are null, prompt and baseline keep their outer spaces."""
+    """Convert the columns to their types; blank texts become null, prompt and baseline keep leading and trailing spaces."""
     if nested := next((name for name, kind in table.schema.items() if kind.is_nested() or kind == pl.Binary), None):
-        raise InputError(f"{path}: the column {nested!r} holds {table.schema[nested]}, not text; give the text itself")
+        raise InputError(f"{path}: the column {nested!r} must be text, not {table.schema[nested]}")
     try:
         texts = table.with_columns(pl.all().cast(String))
     except pl.exceptions.PolarsError as error:
         raise InputError(f"{path} cannot be read as text: {why(error)}") from error
     texts = texts.with_columns(when(pl.all().str.strip_chars() != "").then(pl.all()))
     texts = texts.with_columns(pl.exclude("prompt", "baseline").str.strip_chars())
-    said = col.keyword_in_prompt.str.to_lowercase()
+    lower = col.keyword_in_prompt.str.to_lowercase()
     read = texts.with_columns(
-        keyword_in_prompt=when(said.is_in(_YES)).then(True).when(said.is_in(_NO)).then(False),
+        keyword_in_prompt=when(lower.is_in(_YES)).then(True).when(lower.is_in(_NO)).then(False),
         position=col.position.str.replace(r"\.0$", "").cast(Int32, strict=False),
     )
     for name, expected in (("keyword_in_prompt", "true or false"), ("position", "a whole number")):
@@ -189,7 +198,7 @@ def _typed_columns(path: Path, table: DataFrame, first: int) -> DataFrame:
 
 
 def _completed_rows(table: DataFrame) -> DataFrame:
-    """Everything that follows from the rest: key, root, kind, and of a branch the concept of its root."""
+    """Fill in missing values of key, root and kind, and of branched_from (the concept of the root)."""
     number = (pl.int_range(pl.len()) + 1).cast(String)
     table = table.with_columns(key=pl.coalesce("key", number), kind=col.kind.fill_null("given"))
     table = table.with_columns(root=pl.coalesce("root", "key"))
@@ -200,7 +209,7 @@ def _completed_rows(table: DataFrame) -> DataFrame:
 
 def _refuse_unusable(path: Path, table: DataFrame, first: int) -> None:
     if table.is_empty():
-        raise InputError(f"{path} holds no prompts; a benchmark needs at least one row")
+        raise InputError(f"{path} contains no prompts; a benchmark needs at least one row")
     for _, level, flawed, _, finding in ROW_CHECKS:
         places = table.select(flawed.arg_true()).to_series()
         if level == "problem" and len(places):
@@ -210,11 +219,11 @@ def _refuse_unusable(path: Path, table: DataFrame, first: int) -> None:
 # Files of SAGED
 
 _BRANCH_TAG = r"^br_(.*)_cat_(.*)$"
-"""How SAGED marks a branch: its root's source tag and concept, written into its own source tag."""
+"""Source tag of a branch in SAGED: it contains the source tag and the concept of the root."""
 
 
 def _with_tag(given: Any) -> Any:
-    """A text, alone or in a list with the tag of its source, as a text and a tag."""
+    """Convert a text, or a list of a text and its source tag, to a pair of text and tag."""
     match [given] if isinstance(given, str) else given:
         case [str(text)]:
             return text, None
@@ -232,7 +241,7 @@ class _TierKeyword(BaseModel):
 
 
 def _as_mapping(given: Any) -> Any:
-    """Keywords alone, as a list, are a mapping to nothing; what is known of a keyword may be left out."""
+    """Convert a list of keywords to a mapping; keywords without an object get an empty one."""
     named = {one: None for one in given if isinstance(one, str)} if isinstance(given, list) else given
     return {key: known if isinstance(known, dict) else {} for key, known in named.items()} if isinstance(named, dict) else given
 
@@ -246,26 +255,26 @@ class _TierConcept(BaseModel):
 
 
 class SagedTiers(NamedTuple):
-    """What a JSON tier of SAGED holds."""
+    """Content of a JSON tier of SAGED."""
 
     keywords: DataFrame
     """Columns KEYWORDS."""
     sentences: DataFrame
-    """Columns SENTENCES; `source` is null, since SAGED does not keep where a sentence was found."""
+    """Columns SENTENCES; `source` is null, since SAGED does not record it."""
 
 
 def read_tiers(path: str | Path) -> SagedTiers:
-    """Return keywords and sentences of one of SAGED's JSON files.
+    """Read keywords and sentences from a JSON file of SAGED.
 
     Raises
     ------
     InputError
-        It is no such file, or a value in it is not of its kind; the message names concept and keyword.
+        The file has another structure, or a value of the wrong type; the message names concept and keyword.
     """
     path = Path(path)
     loaded = load_json(path)
     if not _is_tier(loaded):
-        raise InputError(f"{path} is no file of SAGED's: its objects need the keys 'category', 'domain' and 'keywords'")
+        raise InputError(f"{path} is not a file of SAGED; its objects must have the keys 'category', 'domain' and 'keywords'")
     tier = _checked_tier(path, loaded)
     keywords = [
         {"domain": item.domain, "concept": item.concept, "keyword": keyword, "kind": "given"} for item in tier for keyword in item.keywords
@@ -275,7 +284,7 @@ def read_tiers(path: str | Path) -> SagedTiers:
 
 
 def _is_tier(loaded: object) -> bool:
-    """Whether this is the content of one of SAGED's JSON files."""
+    """Check whether this is the content of a JSON file of SAGED."""
     items = [loaded] if isinstance(loaded, dict) else loaded
     return isinstance(items, list) and bool(items) and all(isinstance(item, dict) and "keywords" in item for item in items)
 
@@ -286,7 +295,7 @@ def _checked_tier(path: Path, loaded: Any) -> list[_TierConcept]:
 
 
 def _texts_of(tier: list[_TierConcept], name: Literal["scraped_sentences", "prompts"]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Where each sentence or prompt belongs, and its text."""
+    """Yield each sentence or prompt with the values of its other columns."""
     for item in tier:
         for keyword, known in item.keywords.items():
             for position, (text, tag) in enumerate(getattr(known, name) or []):
@@ -295,11 +304,11 @@ def _texts_of(tier: list[_TierConcept], name: Literal["scraped_sentences", "prom
 
 
 def _tied_to_roots(table: DataFrame) -> DataFrame:
-    """A table of SAGED's with its branches tied to their roots: `branched_from`, and `root` where it can be found out.
+    """Link the branches of a SAGED table to their roots: fill in `branched_from`, and `root` where it can be determined.
 
-    SAGED notes the root's concept only, in the source tag. The rows of a branch are together and in the order of the roots they were
-    made from, so the n-th of a block belongs to the n-th root, if there are as many; in a shuffled or sampled file this is unknown,
-    and each row is then its own root.
+    SAGED records only the concept of the root, in the source tag. The branches of one concept are consecutive and in the order of the
+    roots, so that the n-th row of a block belongs to the n-th root, if the numbers are equal. In a shuffled or sampled file, roots are
+    unknown, and each row is its own root.
     """
     tagged = table.drop("root").with_columns(
         branched_from=col.source_tag.str.extract(_BRANCH_TAG, 2),
@@ -308,7 +317,7 @@ def _tied_to_roots(table: DataFrame) -> DataFrame:
         folded=col.concept.str.to_lowercase(),
     )
     is_root = col.branched_from.is_null()
-    # SAGED lower-cases the names of branches: a concept keeps the name its roots have.
+    # SAGED converts the concepts of branches to lower case; use the spelling of the roots.
     names = tagged.filter(is_root).select("folded", name="concept").unique("folded", keep="first")
     group = ("branched_from", "concept", "source_tag")
     blocks = (
@@ -319,7 +328,7 @@ def _tied_to_roots(table: DataFrame) -> DataFrame:
     )
     roots = blocks.filter(is_root, "whole").select(col.concept.alias("branched_from"), "source_tag", "turn", "size", root="key")
     tied = blocks.join(roots, on=["branched_from", "source_tag", "turn", "size"], how="left", maintain_order="left")
-    tag = pl.concat_str(lit("branch of "), "branched_from", lit(": "), "source_tag")  # as in a branch made here
+    tag = pl.concat_str(lit("branch of "), "branched_from", lit(": "), "source_tag")  # as in `branch`
     return tied.with_columns(
         root=when("whole").then(pl.coalesce("root", "key")).otherwise("key"), source_tag=pl.coalesce(tag, "source_tag")
     ).drop("folded", "name", "block", "turn", "size", "whole")

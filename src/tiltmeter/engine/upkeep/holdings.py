@@ -226,7 +226,7 @@ def open_file_to_read(file: Path, mode: str | None = None) -> sqlite3.Connection
 
 @contextmanager
 def opened(where: str | Path) -> Iterator[Engine]:
-    """Open the existing journal `where` for the duration of the block, and migrate it to the current schema as a run does.
+    """Open the existing journal `where` within the block, and migrate it to the current schema as a run does.
 
     Raises
     ------
@@ -242,7 +242,7 @@ def opened(where: str | Path) -> Iterator[Engine]:
 
 @contextmanager
 def opened_to_read(where: str | Path) -> Iterator[Engine]:
-    """Open the journal `where` read-only for the duration of the block, without creating, changing or migrating anything.
+    """Open the journal `where` read-only within the block, without creating, changing or migrating anything.
 
     Raises
     ------

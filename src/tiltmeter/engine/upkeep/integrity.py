@@ -389,7 +389,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def _held_alone(file: Path) -> Iterator[None]:
-    """Lock a file exclusively for the duration of the block; raise InputError if another process has it open."""
+    """Lock a file exclusively within the block; raise InputError if another process has it open."""
     try:
         with file.open("r+b") as handle:
             if sys.platform != "win32":  # where an open file cannot be replaced
