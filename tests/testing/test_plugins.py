@@ -146,7 +146,7 @@ def test_a_broken_probe_hides_no_other(tiltmeter: Tiltmeter, tmp_path: Path, ins
     [
         ("models", "providers", "dice/...", "is not a function that creates a model (found int)"),
         ("features", "features", "hedging", "is not a function of one text (found int)"),
-        ("statistics", "statistics", "trimmed_mean", "is no tiltmeter.stats.Statistic but int"),
+        ("statistics", "statistics", "trimmed_mean", "must be a tiltmeter.stats.Statistic, not int"),
         ("studies", "studies", "benchmarks", "is not a callable that creates a study (found int)"),
     ],
 )
