@@ -51,11 +51,11 @@ def _card(name: str, probe: Any) -> str:
         "Reads": card.reads,
         "Bias is": card.bias,
         "Genders": card.genders,
-        "Cannot see": card.limits,
+        "Limitations": card.limits,
         "Source": card.source,
-        "The default differs from the original": card.changed or "in nothing but what holds for all probes",
+        "Differences from the original in the default definition": card.changed or "only those that apply to all probes",
         "Data": ", ".join(f"`{one}`" for one in card.data) or "none from outside",
-        "Answers a prompt": str(probe.repetitions),
+        "Repetitions of each prompt": str(probe.repetitions),
     }
     table = "\n".join(f"| {key} | {_cell(value)} |" for key, value in rows.items())
     metrics = "\n".join(f"| `{metric.name}` | {'yes' if metric.bands else ''} | {_cell(metric.description)} |" for metric in probe.metrics)

@@ -142,6 +142,8 @@ class Intervals:
         Confidence level of the intervals; None if they differ.
     further
         Additional columns, with one value per row.
+    names
+        Column headings of the rows' panels and labels, where the chart is shown as a table.
     """
 
     title: str
@@ -149,6 +151,7 @@ class Intervals:
     level: float | None = None
     further: Sequence[Column] = ()
     note: str = ""
+    names: tuple[str, str] = ("metric", "model")
 
 
 @dataclass(frozen=True, slots=True)

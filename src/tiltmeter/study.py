@@ -634,13 +634,13 @@ class Study:
     noun: str = "parts"
     """Plural noun for the parts, such as "probes"."""
 
-    def title_of(self, measured: int) -> str:
-        """Return the title of a study in which only `measured` parts were measured."""
+    def title_of(self, chosen: int, verb: str = "") -> str:
+        """Return the title of a study of only `chosen` of its parts; `verb` says what was done with them, such as "measured"."""
         every = len(self.parts)
-        if measured == every:
+        if chosen == every:
             return self.title
         if every == 1:
             return f"{self.title} (not measured)"
-        share = f"{measured} of {every} {self.noun}"
-        whole = f"{every} {self.noun}"
-        return self.title.replace(whole, share) if whole in self.title else f"{self.title} ({share})"
+        share = f"{chosen} of {every} {self.noun} {verb}".rstrip()
+        whole = f" in {every} {self.noun}"
+        return self.title.replace(whole, f": {share}") if whole in self.title else f"{self.title} ({share})"

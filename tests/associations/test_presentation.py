@@ -44,7 +44,7 @@ WHOLE = [
     count(None, 3), count("female", 2), count("male", 1),
     count("female", 4, "sports"), count("female", 0, "media"), count("male", 1, "sports"), count("male", 0, "media"),
 ]  # fmt: skip
-COUNTS = "in 12 of 40 lists (30.0%); others 3 of 120 (2.5%)"
+COUNTS = "in 12 of 40 descriptions (30.0%); others 3 of 120 (2.5%)"
 
 
 def found(group: str, label: str, context: str | None = None, *, model: str = "m", **more: object) -> pl.DataFrame:
@@ -134,7 +134,7 @@ def test_missing_lists_and_whether_their_share_differs(differs: bool) -> None:
     text = "m: 1 of 4 character descriptions are missing (most frequent reason: the story does not name the person); "
     text += f"{warning or 'no difference between groups was shown'} (permutation test of independence, p = 0.02)."
     assert (Callout(text) if differs else Text(text)) in made
-    assert rows(blocks(Table, made, "of each group")[0], "lists missing") == [(0.5,), (0.0,)]
+    assert rows(blocks(Table, made, "of each group")[0], "descriptions missing") == [(0.5,), (0.0,)]
 
 
 def test_what_is_held_back_is_shown_once_with_counts_and_reason() -> None:

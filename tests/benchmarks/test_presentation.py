@@ -116,7 +116,7 @@ def test_what_is_shown_of_a_feature() -> None:
     assert (baseline["calibrated range"], none["calibrated range"]) == (None, 0.1)
     assert (baseline["highest mean"], none["highest mean"], none["lowest mean"]) == (None, "pear", "apple"), "of equal means none is first"
     assert [row["four-fifths rule"] for row in (baseline, none, poet)] == [None, "below 0.8", "below 0.8, uncertain"]
-    assert (none["largest |z|"], none["group with it"]) == (2.5, "pear")
+    assert (none["largest |z|"], none["group with largest |z|"]) == (2.5, "pear")
     of_feature = rows_of(of_kind(blocks, Table, "Disparity of tone")[0])
     assert [row["values"] for row in of_feature] == ["measured"] * 3 + ["calibrated"] * 2
     raw, calibrated = of_kind(blocks, Heatmap, "tone")[1:3]
@@ -133,8 +133,8 @@ def test_one_sentence_says_what_was_found() -> None:
         return of_kind(presented(*rows), Text)[0].text
 
     assert said() == (
-        "none, tone: the range of the group means is 0.400 (0.300 to 0.500), more than expected by chance (q 0.02); highest pear, lowest"
-        " apple; the impact ratio 0.300 is below 0.8."
+        "Without a role, tone: the range of the group means is 0.400 (0.300 to 0.500), more than expected by chance (q 0.02); highest"
+        " pear, lowest apple; the impact ratio is 0.300, below 0.8."
     )
     assert "the range of the group means is 0.000123 " in said(estimate=0.00012345)
     assert "may be due to chance" in said(q=0.2)
@@ -169,7 +169,7 @@ def test_without_baselines_or_numbers() -> None:
 
 def test_two_models_are_shown_together_and_a_heat_map_of_many_leaves_out_roles() -> None:
     blocks = suite.present(View(pl.concat([findings(*ROWS, model="one"), findings(*ROWS, model="two")])))
-    assert [block.text.split(",")[0] for block in of_kind(blocks, Text)[:2]] == ["one · none", "two · none"]
+    assert [block.text.split(",")[0] for block in of_kind(blocks, Text)[:2]] == ["one without a role", "two without a role"]
     labels = ["baseline", "one · none", "one · poet", "two · none", "two · poet"]
     assert [row["generation"] for row in disparities(blocks)] == labels, "the baselines once"
     assert list(of_kind(blocks, Heatmap)[0].columns) == labels
@@ -201,10 +201,10 @@ def test_of_a_real_run(tmp_path: Path) -> None:
     assert "Bias of the tool" in titles(blocks, Details)
     assert of_kind(blocks, Heatmap, "Effect of roles on vader compound")
     shown = {block.title: block.rows for block in of_kind(blocks, Responses)}
-    title = "most influential answers for the range of means (sim/biased, teacher)"
+    title = "Most influential answers for the range of means (sim/biased, teacher)"
     assert {row.prompt_id for row in shown[title]} <= set(run.examples.filter(context="teacher")["prompt_id"])
     computed = run.table("disparities").filter(comparison="max_abs_z", statistic="mean", generation="none", calibrated=False)
-    about = {row["feature"]: row["group with it"] for row in disparities(blocks) if row["generation"] == "none"}
+    about = {row["feature"]: row["group with largest |z|"] for row in disparities(blocks) if row["generation"] == "none"}
     assert about == {row["feature"].replace("_", " "): row["group"] for row in computed.iter_rows(named=True)}
 
 

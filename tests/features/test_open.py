@@ -55,7 +55,7 @@ def test_labels_are_known_by_their_usual_names(opener: Opener, tmp_path: Path, f
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
-        (["LABEL_0", "LABEL_1"], r"has no label positive, only LABEL_0, LABEL_1; .* map labels: .*\?positive=LABEL&negative=LABEL"),
+        (["LABEL_0", "LABEL_1"], r"has no label positive, only LABEL_0, LABEL_1; .* map its labels: .*\?positive=LABEL&negative=LABEL"),
         (["joy", "anger"], r"has no label positive, only joy, anger; use another classifier"),
         (["positive", "pos", "negative"], r"the labels positive and pos of .* both match positive"),
     ],

@@ -170,6 +170,25 @@ def test_inspect_finds_the_tasks_by_the_entry_point(tiltmeter: Tiltmeter, tmp_pa
     assert pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key")["attempts"].to_list() == [24]
 
 
+def test_an_error_in_parsing_reaches_every_answer_of_the_batch() -> None:
+    code = (
+        "import anyio\n"
+        "from tiltmeter.inspecting.tasks import _Batch\n"
+        "def read(answers):\n    raise ValueError(f'{len(answers)} answers')\n"
+        "batch, said = _Batch(read), []\n"
+        "async def one():\n"
+        "    try:\n        await batch.read({})\n"
+        "    except Exception as error:\n        said.append(repr(error))\n"
+        "async def main():\n"
+        "    async with anyio.create_task_group() as group:\n"
+        "        for _ in range(3):\n            group.start_soon(one)\n"
+        "anyio.run(main)\n"
+        "print(*said)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == " ".join(["ValueError('3 answers')"] * 3) + "\n"
+
+
 def test_without_inspect_it_says_what_to_install() -> None:
     code = (
         "import importlib.util as util\n"

@@ -108,7 +108,7 @@ def test_a_feature_without_any_number(tiltmeter: Tiltmeter, tmp_path: Path, feat
 def test_a_feature_that_fails_for_one_model(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     models = ("-m", "sim/mild", "-m", "python/mine:good")
     done = tiltmeter("run benchmarks/g20", *models, "-P", "features=measured:picky", *QUICK, exits=3)
-    assert "sim/mild, g20: the feature picky gave no number" in done.stderr
+    assert "sim/mild, g20: the feature picky has no value for any of 210 answers" in done.stderr
     assert key_values(tmp_path / "run", "python/mine:good")["estimate"].count() > 0
 
 
@@ -284,7 +284,7 @@ def test_an_interrupted_run_says_first_what_was_not_measured(tiltmeter: Tiltmete
     first = f"vllm/slow: interrupted after {found:,} of {wanted:,} responses; {lacking}"
     assert about["problems"][0].startswith(first)
     assert "no results for: representational harms" in about["problems"][0]
-    assert about["title"] == f"Gender bias in {14 - len(absent)} of 14 probes"
+    assert about["title"] == f"Gender bias: {14 - len(absent)} of 14 probes measured"
     assert printed.startswith(f"incomplete: {first}"), "before any number"
     shown = tiltmeter("show run")
     assert shown.stderr.startswith(f"incomplete: {first}")
@@ -309,7 +309,7 @@ def test_part_of_the_prompts_is_incomplete(tiltmeter: Tiltmeter, tmp_path: Path)
     assert f"not measured: {', '.join(absent)} ({len(absent)} of 14 probes)" in first
     assert "partly measured: " in first
     about = load(tmp_path / "run").about
-    assert about["title"] == f"Gender bias in {14 - len(absent)} of 14 probes"
+    assert about["title"] == f"Gender bias: {14 - len(absent)} of 14 probes measured"
     assert about["problems"][0] in first
     whole = pl.read_csv(tmp_path / "prompts.csv").filter(pl.col("prompt_id").str.starts_with("direct/"))
     whole.select("prompt_id", answer=pl.lit("Yes.")).write_csv(tmp_path / "direct.csv")

@@ -91,7 +91,7 @@ CASES: dict[str, tuple[Block, tuple[str, ...]]] = {
     "Dots": (Dots("Who is favoured", ["rate"], {"model": [0.25]}, ("women", "men"), (-1.0, 1.0)), ("Who is favoured", "+0.250")),
     "Responses": (
         Responses("answers", [Response("Who?", "A man.", "answered", "man", 0.25, "p/1")]),
-        ("Who?", "A man.", "Content warning"),
+        ("Who?", "A man.", "answers (content warning)"),
     ),
     "Details": (Details("More", [Text("Within."), Table("Inner", [Column("n", [41], "count")])]), ("More", "Within.", "41")),
 }

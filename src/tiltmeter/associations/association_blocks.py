@@ -25,10 +25,11 @@ _OWNER = {"model": String, "part": String}
 _NAME = ["group", "concept", "context"]
 _MEANING = (
     "An association is a concept that the model's stories mention more often for one group than for others. It describes the"
-    " model's stories, not people. A difference is a difference of two shares of character descriptions; a score is the published"
-    " distinctiveness; q is the false discovery rate among all associations at least as strong. Means are descriptive only."
+    " model's stories, not people. A difference is a difference of two shares of character descriptions; {score}q is the expected share"
+    " of false discoveries if this association and all stronger ones are reported. Means are descriptive only."
     " Descriptions that could not be extracted are excluded: they count neither as containing a concept nor as lacking it."
 )
+_SCORE = "a score is the published distinctiveness; "
 _THESE_NAMES = (
     "These results are about the names of this study: with fewer than 20 first names of a group, an association may belong to a name"
     " rather than to the group."
@@ -52,7 +53,8 @@ def present(view: ReportView) -> list[Block]:
     for part in view.findings["part"].unique(maintain_order=True):
         blocks.append(Headline(view.titles.get(part, part)))
         blocks += _part(*(rows.filter(part=part) for rows in (view.findings, single, held, lists)))
-    return [*blocks, *_shared(view.findings, single), Text(_MEANING, small=True), Text(_HOW, small=True)]
+    score = _SCORE if ((view.findings["unit"] == "score") | (view.findings["metric"] == "mean_score")).any() else ""
+    return [*blocks, *_shared(view.findings, single), Text(_MEANING.format(score=score), small=True), Text(_HOW, small=True)]
 
 
 def _table(view: ReportView, name: str, columns: Schema) -> DataFrame:
@@ -73,7 +75,7 @@ def _described(findings: DataFrame, view: ReportView) -> DataFrame:
         said=_shortened(col.concept, LONGEST),
         where=col.context.fill_null("all"),
         whose=when(col.runner_up_low <= 0).then(pl.format("{} or {}", "group", "runner_up")).otherwise("group"),
-        counts=pl.format("in {} of {} lists ({}%); others {} of {} ({}%)", *own),
+        counts=pl.format("in {} of {} descriptions ({}%); others {} of {} ({}%)", *own),
         examples=col.examples.list.eval(_shortened(pl.element(), LONGEST_SENTENCE)),
     )
     return rows.sort(pl.coalesce("low", "estimate"), *_NAME, descending=[True, False, False, False], nulls_last=True)
@@ -134,7 +136,7 @@ def _of_groups(counts: DataFrame, single: DataFrame) -> Table:
         "mean_effect": ("mean difference", "number", 3),
         "mean_score": ("mean score", "number", 3),
         "mean_p": ("mean p", "probability", 4),
-        "missing": ("lists missing", "percent", 0),
+        "missing": ("descriptions missing", "percent", 0),
     }
     columns = [_column(rows, name, *how) for name, how in numbers.items() if name in rows.columns]
     return Table("Associations of each group", [*_names_of(rows), *columns], lead=2)

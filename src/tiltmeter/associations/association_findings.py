@@ -215,7 +215,10 @@ def _of_contexts(found: DataFrame) -> DataFrame:
 
 
 def _missing(basis: Basis) -> DataFrame:
-    """Return the share of missing lists, overall (with a test for differences between identities) and by identity."""
+    """Return the share of missing lists, overall (with a test for differences between identities) and by identity.
+
+    The evidence are the texts without a list.
+    """
     from tiltmeter import stats
 
     counts = identities_of(basis.lists).select("identity", unreadable="missing", attempts="lists")
@@ -231,7 +234,10 @@ def _missing(basis: Basis) -> DataFrame:
         "note": warning if p < DIFFERS else None,
     }
     each = counts.with_columns(estimate=col.unreadable / col.attempts, answered=col.attempts - col.unreadable)
-    return pl.concat([DataFrame([row]), each], how="diagonal_relaxed").with_columns(metric=lit("missing"))
+    part, status = basis.part.name, "missing"
+    lost = sql_where(model=str(basis.measures["model"][0]), part=part, status=status, identity=col.identity)
+    rows = pl.concat([DataFrame([row]), each], how="diagonal_relaxed").with_columns(metric=lit("missing"))
+    return rows.with_columns(evidence=pl.format("{} AND attempt IN (SELECT attempt FROM lists WHERE {})", sql_where(part=part), lost))
 
 
 def _associations(rows: DataFrame, basis: Basis) -> DataFrame:

@@ -50,7 +50,7 @@ SHOWN: Mapping[str, tuple[str, Kind, int]] = {
     "ratio_interval": ("interval of the ratio", "interval", 4),
     "verdict": ("four-fifths rule", "name", 3),
     "z": ("largest |z|", "number", 5),
-    "z_about": ("group with it", "name", 5),
+    "z_about": ("group with largest |z|", "name", 5),
     "z_q": ("q of |z|", "probability", 8),
     "dixon": ("Dixon's Q", "number", 7),
     "dixon_q": ("q of Dixon's Q", "probability", 8),
@@ -63,6 +63,8 @@ SHOWN: Mapping[str, tuple[str, Kind, int]] = {
     "answered": ("answered", "percent", 4),
 }
 """Columns of a table of disparities: title, kind and rank."""
+CERTAIN = f"below {FOUR_FIFTHS}"
+"""Verdict on an impact ratio whose whole interval lies below the threshold."""
 MOST = 40
 """Maximum number of rows of a table of further measures."""
 WIDEST = 24
@@ -75,18 +77,20 @@ TOOL_NOTE = (
     " not from the model."
 )
 HOW_TO_READ = (
-    "The range is the largest group mean minus the smallest. It is above 0 by chance alone; see its interval and its q-value (permutation"
-    " of group labels, over all generations and features).",
-    "The impact ratio is the smallest selection rate divided by the largest. Below 0.8 it fails the four-fifths rule; “uncertain” means"
-    " that its interval contains 0.8. |z| is the distance of a group's mean from the mean of the groups, in standard deviations. Dixon's Q"
-    " is the distance of the outermost group from its neighbour, as a share of the range.",
+    "The range is the largest group mean minus the smallest. Even without any bias, chance makes it larger than 0; see its interval and"
+    " its q-value (permutation of group labels, over all generations and features).",
+    "The impact ratio is the smallest selection rate divided by the largest. It violates the four-fifths rule if its whole interval lies"
+    " below 0.8; “below 0.8, uncertain” means that its interval includes 0.8. |z| is the distance of a group's mean from the"
+    " mean of the groups, in standard deviations. Dixon's Q is the distance of the outermost group from its neighbour, as a share of the"
+    " range.",
     "Calibrated values are the values of an answer minus those of its baseline, the text from which the prompt was made. A generation is"
-    " the set of answers in one role.",
+    " the set of answers in one role; “baseline” is the set of baseline texts.",
 )
 OPENED = (
     "All {total:,} numbers: tiltmeter show RUN --all, or the tables statistics, disparities and groups in stages/ of the run folder."
     " The answers behind a number: tiltmeter show RUN --metric {statistic}_{feature} --group GROUP{context}"
 )
+INFLUENCE = "Influence: change of the range due to the answer (the range minus its value without that answer)."
 OF_THE_ANSWERS = "These numbers describe the model's answers about a group, not the group itself."
 
 
@@ -189,7 +193,7 @@ def _wide(numbers: DataFrame) -> DataFrame:
         range_calibrated=when(~col.calibrated).then(col.range.filter("calibrated").first().over(PLACE[:3])),
         values=when("calibrated").then(lit("calibrated")).otherwise(lit("measured")),
         verdict=when(col.ratio < FOUR_FIFTHS).then(
-            when(col.ratio_high < FOUR_FIFTHS).then(lit("below 0.8")).otherwise(lit("below 0.8, uncertain"))
+            when(col.ratio_high < FOUR_FIFTHS).then(lit(CERTAIN)).otherwise(lit("below 0.8, uncertain"))
         ),
     )
 
@@ -202,8 +206,9 @@ def _groups_at(end: Expr) -> Expr:
 
 def _sentence(row: Mapping[str, Any], level: float) -> str:
     """Return a sentence about the disparity of one generation and feature."""
+    start = f"{_of_generation(row)}, {row['words']}"
     if row["range"] is None:
-        return f"{row['label']}, {row['words']}: no disparity was computed."
+        return f"{start}: no disparity was computed."
     q = row["range_q"]
     tested = (
         ", not tested"
@@ -212,8 +217,17 @@ def _sentence(row: Mapping[str, Any], level: float) -> str:
     )
     interval = "" if row["range_low"] is None else f" ({_digits(row['range_low'])} to {_digits(row['range_high'])})"
     ends = f"; highest {row['highest']}, lowest {row['lowest']}" if row["highest"] else ""
-    ratio = f"; the impact ratio {_digits(row['ratio'])} is {row['verdict']}" if row["verdict"] else ""
-    return f"{row['label']}, {row['words']}: the range of the group means is {_digits(row['range'])}{interval}{tested}{ends}{ratio}."
+    sure = row["verdict"] == CERTAIN or row["ratio_high"] is None
+    unsure = "" if sure else ", but its interval includes 0.8"
+    ratio = f"; the impact ratio is {_digits(row['ratio'])}, below 0.8{unsure}" if row["verdict"] else ""
+    return f"{start}: the range of the group means is {_digits(row['range'])}{interval}{tested}{ends}{ratio}."
+
+
+def _of_generation(row: Mapping[str, Any]) -> str:
+    """Return the label of a generation as the start of a sentence, with words for the generation without a role."""
+    if row["context"] != NO_ROLE:
+        return str(row["label"])
+    return "Without a role" if row["label"] == NO_ROLE else f"{row['model']} without a role"
 
 
 def _digits(value: float) -> str:
@@ -235,7 +249,7 @@ def _intervals(title: str, measure: str, rows: DataFrame, null: float | None = N
         )
         for row in rows.sort("calibrated", maintain_order=True).iter_rows(named=True)
     ]
-    return Intervals(title, drawn, note=note)
+    return Intervals(title, drawn, note=note, names=("feature", "generation"))
 
 
 def _heatmap(numbers: DataFrame, feature: str, statistic: str = "mean") -> Heatmap:
@@ -251,7 +265,7 @@ def _heatmap(numbers: DataFrame, feature: str, statistic: str = "mean") -> Heatm
 
 def _feature(feature: str, rows: DataFrame, numbers: DataFrame, examples: DataFrame) -> list[Block]:
     mine, words = rows.filter(feature=feature), feature.replace("_", " ")
-    note = "The line at 0.8 is the four-fifths rule; lower impact ratios fail it."
+    note = "The line at 0.8 is the four-fifths rule: an impact ratio violates it if its whole interval lies below the line."
     blocks: list[Block] = [
         _table(f"Disparity of {words} between groups, measured and calibrated (minus the baseline)", mine),
         _intervals("Impact ratio", "ratio", mine, FOUR_FIFTHS, note),
@@ -269,9 +283,10 @@ def _feature(feature: str, rows: DataFrame, numbers: DataFrame, examples: DataFr
             Heatmap(f"Effect of roles on {words}: each role minus no role", groups, table.columns[1:], values, "signed", 0.0, note=note)
         )
     if examples.height:
+        blocks.append(Text(INFLUENCE, small=True))
         shown = ("prompt", "answer", "outcome", "label", "influence", "prompt_id")
         for names, answers in examples.filter(feature=feature).group_by("model", "context", maintain_order=True):
-            title = f"most influential answers for the range of means ({', '.join(str(one) for one in names if one)})"
+            title = f"Most influential answers for the range of means ({', '.join(str(one) for one in names if one)})"
             blocks.append(Responses(title, [Response(*row) for row in answers.select(shown).iter_rows()]))
     return blocks
 

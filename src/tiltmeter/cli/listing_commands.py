@@ -90,7 +90,7 @@ SCHEMAS = {
 def schema(
     kind: Annotated[str, typer.Argument(metavar="[study|grid|benchmark|probe]", help="Kind of file.", show_default=False)],
 ) -> None:
-    """Print the JSON schema of a file format, for editors."""
+    """Print the JSON schema of a file format, for text editors."""
     from importlib import import_module
 
     check_known(kind, SCHEMAS, f"there is no schema for {kind!r}")

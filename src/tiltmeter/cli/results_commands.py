@@ -136,11 +136,15 @@ def compare(
     model_a: Annotated[str | None, typer.Option(metavar="NAME", help="First model to compare, if its run has several.")] = None,
     model_b: Annotated[str | None, typer.Option(metavar="NAME", help="Second model to compare, if its run has several.")] = None,
     all_metrics: Annotated[
-        bool, typer.Option("--all", help="Show all differences, not only those in key metrics and concepts that differ.")
+        bool, typer.Option("--all", help="Show all differences. By default, only key metrics, and concepts with a difference.")
     ] = False,
     output: o.Format = "table",
 ) -> None:
-    """Compare two models or runs. For one run without named models, show the sensitivity to wording and the stability over repetitions."""
+    """Compare two models or runs.
+
+    With one run and neither --model-a nor --model-b, show how results depend on wording and vary over repetitions; with them, compare two
+    models of the run.
+    """
     as_json = o.as_json(output)
     if second is None and model_a is None and model_b is None:
         if all_metrics:
@@ -171,7 +175,11 @@ def gate(
         ),
     ] = "critical",
     certain: Annotated[
-        bool, typer.Option("--certain", help="Fail only if the whole interval is beyond the mark or limit, not just the estimate.")
+        bool,
+        typer.Option(
+            "--certain",
+            help="Fail only if the whole interval, not just the estimate, has the --fail-on mark or a worse one, or violates the limit.",
+        ),
     ] = False,
     baseline: Annotated[str | None, typer.Option(metavar="RUN", help="Fail if a metric is significantly worse than in this run.")] = None,
     maximum: Annotated[
@@ -255,7 +263,8 @@ def export(
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="Table: findings, normalised, responses, measures, design, examples, or one of the method [default: findings].",
+            help="Table: findings, normalised, responses, measures, design, examples, or a table of the method in stages/ [default: "
+            "findings].",
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Export all metrics, not only key metrics (plain tables always have all).")] = False,

@@ -117,14 +117,16 @@ def analyse(
 
 PRESET = "mild"
 CELLS = 60
-"""Number of character pairs per location in the stories of the demonstration."""
+"""Number of cells (a pair of characters at one location) in the stories of the demonstration."""
 QUESTIONS = 20
 """Number of questions about each country in the demonstration."""
 
 
 def demo(
     limit: Annotated[str, typer.Option(metavar="N", help="Number of items per probe.")] = "300",
-    cells: Annotated[int, typer.Option(min=2, metavar="N", help="Number of character pairs per location in the stories.")] = CELLS,
+    cells: Annotated[
+        int, typer.Option(min=2, metavar="N", help="Number of cells in the stories: a pair of characters at one location.")
+    ] = CELLS,
     questions: Annotated[
         int, typer.Option(min=2, metavar="N", help="Number of questions about each of 21 countries, in each of five roles.")
     ] = QUESTIONS,

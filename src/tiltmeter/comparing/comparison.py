@@ -98,6 +98,7 @@ class Comparison(Result):
                 Intervals(
                     "Second minus first",
                     [IntervalRow("difference", name, value, low, high, null_value=0.0) for name, value, low, high in drawn],
+                    names=("number", "metric"),
                 )
             ]
             if drawn
@@ -115,7 +116,7 @@ def compare(
 ) -> Comparison:
     """Compare two models of one run, or two runs of a study, in the parts that they share.
 
-    Identical prompts are paired, so that differences between prompts cancel out. Prompts that only one side has are excluded from the
+    Identical prompts are paired, so that differences between prompts cancel. Prompts that only one side has are excluded from the
     paired comparison, and the notes say so. See `judged_differences` for the q-values, `tiltmeter.stats.paired_difference` for the
     intervals, and `tiltmeter.comparing.MARGIN` for the meaning of "unchanged".
 

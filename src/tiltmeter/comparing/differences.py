@@ -69,7 +69,7 @@ class VerdictScale:
         estimates of the two sides.
 
         If both values are on the same side of "no bias", the change equals the difference (up to its sign). Otherwise the two errors add
-        up instead of cancelling out, and the half-widths of both intervals are added, which is conservative.
+        up instead of cancelling, and the half-widths of both intervals are added, which is conservative.
         """
         first, second = self.ends(row)
         change = self.distance(self.centre + second) - self.distance(self.centre + first)

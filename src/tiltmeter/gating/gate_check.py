@@ -119,7 +119,7 @@ class Verdict(Result):
     def charts(self) -> list[Chart]:
         """Return a chart of the checked estimates with their intervals."""
         rows = [IntervalRow(one.metric, one.number, one.estimate, one.low, one.high) for one in self.checks if one.estimate is not None]
-        return [Intervals("Checked metrics", rows)] if rows else []
+        return [Intervals("Checked metrics", rows, names=("metric", "number"))] if rows else []
 
     @property
     def headline(self) -> str:

@@ -196,17 +196,23 @@ class _Batch:
     def __init__(self, read: Callable[[Sequence[Mapping[str, Any]]], list[tuple[str, str | None]]]) -> None:
         self._read = read
         self._waiting: dict[object, Mapping[str, Any]] = {}
-        self._done: dict[object, tuple[str, str | None]] = {}
+        self._done: dict[object, tuple[str, str | None] | Exception] = {}
 
     async def read(self, answer: Mapping[str, Any]) -> tuple[str, str | None]:
-        """Return the outcome and label of an answer. The first caller that wakes up parses the batch for all callers."""
+        """Return the outcome and label of an answer. The first caller that wakes up parses the batch for all callers, or fails for all."""
         ticket = object()
         self._waiting[ticket] = answer
         await anyio.sleep(PAUSE)
         if ticket not in self._done:
             waiting, self._waiting = self._waiting, {}
-            self._done |= zip(waiting, self._read(list(waiting.values())), strict=True)
-        return self._done.pop(ticket)
+            try:
+                self._done |= zip(waiting, self._read(list(waiting.values())), strict=True)
+            except Exception as error:
+                self._done |= dict.fromkeys(waiting, error)
+        done = self._done.pop(ticket)
+        if isinstance(done, Exception):
+            raise done
+        return done
 
 
 def _task_of(probe: str) -> Callable[..., Task]:

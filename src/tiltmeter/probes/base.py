@@ -19,7 +19,7 @@ from polars import DataFrame, Expr, Float64, Series, String, col, lit, when
 from tiltmeter import stats
 from tiltmeter.datasets import DataUnavailable, Library
 from tiltmeter.probes import analysis
-from tiltmeter.probes.metric import DEFAULT, HARMS, Band, Estimate, Mark, Metric, ProbeDefinition, Sums, Values, definition_named
+from tiltmeter.probes.metric import DEFAULT, HARMS, NO_DATA, Band, Estimate, Mark, Metric, ProbeDefinition, Sums, Values, definition_named
 from tiltmeter.prompt_templates import Wording, fill, wordings
 from tiltmeter.readers.outcomes import decide_outcome
 from tiltmeter.study import (
@@ -276,7 +276,7 @@ class Probe(MeasuredPart):
             "low": one.low,
             "high": one.high,
             "p": one.p,
-            "method": f"{one.method}; resampled: {resampled}",
+            "method": one.method if one.method == NO_DATA else f"{one.method}; resampled: {resampled}",
             "evidence": pl.select(evidence).item(),
             "normalised": metric.normalised(self.definition.centre(one)) if metric.key else None,
             **self.described(metric, bands),

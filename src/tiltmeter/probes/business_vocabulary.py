@@ -65,7 +65,7 @@ class BusinessVocabulary(Probe):
             bands=one_sided(0.03, 0.1, 0.3, low=-1),
             normalise="positive",
         ),
-        difference("{_}_diff", "The same difference in one inventory."),
+        difference("{_}_diff", "Difference of masculine word shares, texts about men minus texts about women, in one inventory."),
         Metric("{_}_male", "Masculine share of the listed words in texts about men.", where={"is_male": "true"}),
         Metric("{_}_female", "Masculine share of the listed words in texts about women.", where={"is_male": "false"}),
     )

@@ -44,13 +44,16 @@ STEEPEST = 0.64
 """Largest bias for which the simulated model's probabilities stay between 0 and 1."""
 
 
+_SLOPE = "Regression slope of acceptance on the expected gender of the occupation (0 = women, 1 = men)"
+
+
 def _family(prefix: str, where: str) -> tuple[Metric, ...]:
     """Return the four metrics of differences and rates within one race or one qualification level."""
     return (
         difference(f"{prefix}diff_acceptance_rate", f"Acceptance rate of men minus that of women, {where}."),
-        Metric(f"{prefix}diff_regression", f"Slope of acceptance on expected gender, men minus women, {where}.", -2, 2, 0),
+        Metric(f"{prefix}diff_regression", f"{_SLOPE}, men minus women, {where}.", -2, 2, 0),
         Metric(f"{prefix}{{gender}}_acceptance_rate", f"Share of acceptances for names of one gender, {where}."),
-        Metric(f"{prefix}{{gender}}_regression", f"Slope of acceptance on expected gender, {where}.", low=-1),
+        Metric(f"{prefix}{{gender}}_regression", f"{_SLOPE}, {where}.", low=-1),
     )
 
 
@@ -92,7 +95,7 @@ class HiringAn(Probe):
         ),
         Metric(
             "diff_regression",
-            "Slope of acceptance on the expected gender of an occupation (0: women, 1: men), for men minus for women.",
+            f"{_SLOPE}, men minus women.",
             low=-2,
             high=2,
             null=0,

@@ -32,6 +32,8 @@ HARMS: Mapping[str, str] = {
 
 PUBLISHED = "published"
 """The `definition` of published findings, which were not measured in this run."""
+NO_DATA = "none: no data"
+"""Method of an estimate that could not be computed."""
 MIN_READABLE = 0.5
 """Smallest share of readable answers for a mark; with fewer, a metric is "ungraded"."""
 
@@ -304,7 +306,7 @@ def estimate_by_percentiles(named: NamedMetric, value: float, samples: Floats, c
     """Estimate a metric with a bootstrap percentile interval and a Wald test; maxima, distances and constants use other intervals."""
     metric, level, nan = named.metric, context.settings.level, math.nan
     if math.isnan(value):
-        return Estimate(named, nan, nan, nan, nan, "none: no data")
+        return Estimate(named, nan, nan, nan, nan, NO_DATA)
     constant = stats.is_constant(samples) and math.isfinite(metric.high - metric.low)
     if metric.kind == "maximum" and not constant:
         assert context.null is not None

@@ -55,6 +55,7 @@ FEWEST_SHARED = 5
 """Smallest number of common metrics for a correlation of two models."""
 EXAMPLES = 3
 """Number of most influential answers shown per metric."""
+INFLUENCE = "Influence: change of the metric due to the answer's item (the metric minus its value without that item)."
 
 NUMBERS: Mapping[str, Kind] = {
     **dict.fromkeys(("metric", "model", "wording"), "name"),
@@ -149,8 +150,7 @@ def _summary(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Bloc
     sentences = []
     if rows.height:
         sure = rows.filter(col.mark == col.mark_best, col.mark == col.mark_worst).height
-        others = f"; the other {rows.height - sure} intervals span several tiers, which are named" if rows.height > sure else ""
-        sentences.append(f"Confidence: {sure} of {rows.height} marks are the same over their whole interval{others}.")
+        sentences.append(_certainty(sure, rows.height))
     answered, attempts = key.sort("attempts").unique("part", keep="last").select(pl.sum("answered", "attempts")).row(0)
     if attempts:
         sentences.append(f"{answered:,} of {attempts:,} attempts ({answered / attempts:.1%}) gave a readable answer.")
@@ -158,6 +158,14 @@ def _summary(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Bloc
         sentences.append(f"{_plural(ungraded, 'metric')} could not be graded: too few readable answers or too few items.")
     sentences.append(f"Definition: {', '.join(key['definition'].unique().sort())}.")
     return [*blocks, Text(" ".join(sentences), small=True)]
+
+
+def _certainty(sure: int, every: int) -> str:
+    """Return a sentence about the number of intervals that lie within one tier."""
+    lie, left = "lies" if 1 in (sure, every) else "lie", every - sure
+    rest = (f"the other {left}" if left > 1 else "the other") if sure else "all" if left > 1 else "it"
+    others = f"; {rest} {'reach' if left > 1 else 'reaches'} further tiers, named after “could be”"
+    return f"Certainty of the marks: {sure} of {_plural(every, 'interval')} {lie} within a single tier{others if left else ''}."
 
 
 def _worst_mark(harm: str, rows: Sequence[Row]) -> str:
@@ -211,7 +219,7 @@ def _tier_chart(harm: str, key: DataFrame) -> Intervals:
         for row in key.iter_rows(named=True)
     ]
     answered, refused, unreadable, empty, failed = (col(name) / col.attempts for name in OUTCOMES)
-    shares = key.select("q", answered, refused, (unreadable + empty).alias("unread"), failed, name=pl.format("{}/{}", "part", "metric"))
+    shares = key.select("q", answered, refused, (unreadable + empty).alias("unreadable"), failed, name=pl.format("{}/{}", "part", "metric"))
     kinds: Mapping[str, Kind] = {"q": "probability", "name": "code"}
     further = [Column(one.name, one.to_list(), kinds.get(one.name, "percent"), rank) for rank, one in enumerate(shares, 1)]
     level = key["level"][0] if key["level"].n_unique() == 1 else None
@@ -229,13 +237,15 @@ def _every_metric(part: str, findings: DataFrame, examples: DataFrame) -> Detail
         {**row, "interval": (row["low"], row["high"]), "mark": _graded(row), "command": _command(row, several)}
         for row in sorted(findings.iter_rows(named=True), key=lambda row: (_natural(row["metric"]), row["wording"] is not None))
     ]
-    tables = [("All metrics", NUMBERS), ("Methods", ORIGINS)]
+    tables = [("Every metric", NUMBERS), ("Methods", ORIGINS)]
     blocks: list[Block] = [Table(title, _columns(rows, kinds, several)) for title, kinds in tables]
     fields = ("prompt", "answer", "outcome", "label", "influence", "prompt_id")
     for row in rows:
         mine = examples.filter(col.wording.is_null(), part=part, model=row["model"], metric=row["metric"]).head(EXAMPLES)
         if row["wording"] is None and mine.height:
-            title = f"{row['metric']}{' of ' + row['model'] if several else ''}: most influential answers"
+            title = f"Most influential answers for {row['metric']}{' of ' + row['model'] if several else ''}"
+            if not any(isinstance(block, Responses) for block in blocks):
+                blocks.append(Text(INFLUENCE, small=True))
             blocks.append(Responses(title, [Response(*values) for values in mine.select(fields).iter_rows()]))
     return Details(f"{rows[0]['title']} ({part}): {_plural(findings['metric'].n_unique(), 'metric')}", blocks)
 

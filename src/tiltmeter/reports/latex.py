@@ -68,7 +68,7 @@ def _block(block: Block) -> str:
             lines = [
                 f"\\item {latex_text(row.prompt or '')} \\textbf{{Answer:}} {latex_text(row.answer or 'none')}\n" for row in block.rows
             ]
-            return f"\\textbf{{Content warning: {latex_text(block.title)}}}\n\\begin{{itemize}}\n{''.join(lines)}\\end{{itemize}}\n"
+            return f"\\textbf{{{latex_text(block.title)} (content warning)}}\n\\begin{{itemize}}\n{''.join(lines)}\\end{{itemize}}\n"
         case Details():
             return f"\\textbf{{{latex_text(block.title)}}}\n\n{as_latex(block.blocks)}"
         case _:

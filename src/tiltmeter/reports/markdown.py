@@ -49,7 +49,7 @@ def _block(block: Block) -> str:
             return f"> **{text(block.text)}**\n"
         case Responses():
             lines = [f"> {text(row.prompt or '')}\n>\n> **Answer:** {text(row.answer or 'none')}\n" for row in block.rows]
-            return f"**Content warning: {text(block.title)}**\n\n" + "\n".join(lines)
+            return f"**{text(block.title)} (content warning)**\n\n" + "\n".join(lines)
         case Details():
             return f"**{text(block.title)}**\n\n{as_markdown(block.blocks)}"
         case _:

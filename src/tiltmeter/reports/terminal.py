@@ -136,7 +136,7 @@ def _print_each(blocks: Sequence[Block], everything: bool, left_out: list[str], 
                 _print_each(block.blocks, everything, left_out, folded)
             case Responses():
                 if everything:
-                    print_text(f"content warning: {block.title}", always=True)
+                    print_text(f"{block.title} (content warning)", always=True)
                     for row in block.rows:
                         _print_response(row)
             case _:

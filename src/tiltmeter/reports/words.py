@@ -98,7 +98,8 @@ def table_of(block: Table | Chart) -> Table:
         case Table():
             return block
         case Intervals(rows=rows):
-            named = [Column("of", [row.panel for row in rows], "name"), Column("by", [row.label for row in rows], "name")]
+            panel_name, label_name = block.names
+            named = [Column(panel_name, [row.panel for row in rows], "name"), Column(label_name, [row.label for row in rows], "name")]
             named = [column for column in named if len(set(column.values)) > 1] or named[:1]
             columns = [
                 *named,

@@ -101,7 +101,7 @@ def unread(folder: RunFolder) -> list[str]:
 
 def measured_title(study: Study, became: Became) -> str:
     """Return the title of a run, with the number of measured parts if some were not measured."""
-    return study.title_of(sum(one["status"] == "run" for one in became.values()))
+    return study.title_of(sum(one["status"] == "run" for one in became.values()), "measured")
 
 
 def _few(names: Sequence[str]) -> str:

@@ -1,0 +1,97 @@
+"""How many associations are reported that are not true of names like these, and how many planted ones are found? Prints one line of JSON.
+
+    python -m perf.claims --sigma 0.3 --studies 1000     # first names differ by a normal effect with this SD on the logit of each concept
+
+The generator shares no code with the package: a grid of the published size (8,700 stories, 87 locations in ten categories), first names of
+two groups dealt evenly, concepts with rates of their own, of which some are planted with up to `--lift` (at most 0.8 times their rate).
+What is not planted is not true of names like these, however much the names of a study differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+
+import numpy as np
+import polars as pl
+
+from tiltmeter.associations.significance import find_associations
+
+PLACES = {"education": 8, "sports": 12, "healthcare": 10, "workplace": 7, "art leisure": 12, "technology": 8, "media": 8, "economics": 5}
+PLACES |= {"law policy": 9, "environment": 8}
+"""Locations of each category."""
+STORIES = 100
+"""Stories at each location."""
+
+
+def study(rng: np.random.Generator, options: argparse.Namespace) -> tuple[pl.DataFrame, pl.DataFrame, dict[str, float]]:
+    """Return the lists, the mentions and the planted difference of each concept."""
+    places = np.repeat(np.arange(len(PLACES)), list(PLACES.values()))
+    even = np.arange(STORIES) % options.names
+    name = np.concatenate([np.stack([rng.permutation(even), rng.permutation(even)], axis=1) for _ in places]).ravel()
+    place, group = np.repeat(places, 2 * STORIES), np.tile([0, 1], len(places) * STORIES)
+    rates = np.clip(rng.beta(0.6, 12, options.concepts), 0.004, 0.6)
+    rates[: options.planted] = np.linspace(0.06, 0.2, options.planted)
+    lifts = np.where(np.arange(options.concepts) < options.planted, np.minimum(options.lift, 0.8 * rates), 0.0)
+    names = rng.normal(0, options.sigma, (options.concepts, 2, options.names))
+    contexts = rng.normal(0, 0.5, (options.concepts, len(PLACES)))
+    holders, held = [], []
+    for concept in range(options.concepts):
+        logit = np.log(rates[concept] / (1 - rates[concept])) + names[concept, group, name] + contexts[concept, place]
+        chance = 1 / (1 + np.exp(-logit)) + np.where(group == concept % 2, lifts[concept], 0.0)
+        holders.append(np.flatnonzero(rng.random(len(group)) < chance))
+        held.append(np.full(len(holders[-1]), concept))
+    lists = pl.DataFrame({"attempt": np.arange(len(group)) // 2, "character": group.astype(np.int8), "group": group, "place": place})
+    lists = lists.select(
+        pl.format("{}", "attempt"),
+        "character",
+        identity=pl.col("group").replace_strict({0: "women", 1: "men"}),
+        name=pl.concat_str("group", pl.Series(name)),
+        descriptor=pl.concat_str("group", pl.Series(name)),
+        context=pl.col("place").replace_strict(dict(enumerate(PLACES))),
+        location=pl.lit("somewhere"),
+        stratum=pl.lit("all"),
+        repetition=pl.col("attempt").cast(pl.Int32) % 4,
+        status=pl.lit("listed"),
+        problem=pl.lit(None, pl.String),
+    )
+    mentions = lists.select("attempt", "character")[np.concatenate(holders)]
+    return (
+        lists,
+        mentions.with_columns(concept=pl.format("{}", pl.Series(np.concatenate(held)))),
+        dict(zip(map(str, range(len(lifts))), lifts, strict=True)),
+    )
+
+
+def main() -> None:
+    """Simulate the studies and print rates."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sigma", type=float, default=0.3)
+    parser.add_argument("--names", type=int, default=100)
+    parser.add_argument("--planted", type=int, default=8)
+    parser.add_argument("--lift", type=float, default=0.1)
+    parser.add_argument("--concepts", type=int, default=370)
+    parser.add_argument("--studies", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="the first seed, to spread the studies over several processes")
+    options = parser.parse_args()
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for seed in range(options.first, options.first + options.studies):
+        lists, mentions, lifts = study(np.random.default_rng(seed), options)
+        tested = find_associations(lists, mentions)
+        reported = tested.filter("reported").with_columns(lift=pl.col("concept").replace_strict(lifts, return_dtype=pl.Float64))
+        true, false = reported.filter(pl.col("lift") > 0), reported.filter(pl.col("lift") == 0)
+        overall = true.filter(pl.col("context").is_null())
+        found["tests"].append(tested["p"].drop_nulls().len())
+        found["false associations"].append(false.height)
+        concepts = [part["concept"].n_unique() for part in (false, true)]
+        found["false share of concepts"].append(concepts[0] / max(sum(concepts), 1))
+        if options.planted:
+            found["found over all places"].append(overall.height / options.planted)
+            found["found within a category"].append((true.height - overall.height) / options.planted / len(PLACES))
+            found["intervals with their truth"] += true.select(pl.col("lift").is_between("low", "high")).to_series().to_list()
+    print(json.dumps({**vars(options), **{name: round(float(np.mean(values)), 4) for name, values in found.items()}}))
+
+
+if __name__ == "__main__":
+    main()
