@@ -112,7 +112,7 @@ class Chunk:
 
     @property
     def preposition(self) -> str:
-        """The preposition that the chunk is, "" if it is none."""
+        """The preposition that the chunk is, "" if it is not one."""
         return self.head.lemma if self.kind == "prep" else ""
 
     def determined_by(self, *lemmas: str) -> bool:
