@@ -42,7 +42,7 @@ LEAST_INFLATION = 0.25
 """Minimum ratio of the variance to that of independent lists, because few lists cannot show that it is smaller."""
 
 
-class Clusters(NamedTuple):
+class ListClusters(NamedTuple):
     """Assignment of lists to clusters."""
 
     number: Index  # (L,) index of the cluster
@@ -111,7 +111,7 @@ class RobustDifference(NamedTuple):
     spread: Floats  # (R,) standard deviation of the rate between first names; NaN if names are not clusters
 
 
-def clusters_of(incidence: Incidence, label: Index) -> Clusters:
+def clusters_of(incidence: Incidence, label: Index) -> ListClusters:
     """Return the clusters of the lists.
 
     Parameters
@@ -122,11 +122,11 @@ def clusters_of(incidence: Incidence, label: Index) -> Clusters:
     number = np.unique(label, return_inverse=True)[1].astype(np.intp)
     shape = (int(number.max(initial=-1)) + 1, len(incidence.cells.identities), len(incidence.cells.contexts))
     place = np.ravel_multi_index((number, incidence.identity, incidence.context), shape)
-    return Clusters(number, np.bincount(place, minlength=int(np.prod(shape))).reshape(shape).astype(np.float64))
+    return ListClusters(number, np.bincount(place, minlength=int(np.prod(shape))).reshape(shape).astype(np.float64))
 
 
 def robust_difference(
-    incidence: Incidence, block: CountBlock, sides: tuple[Index, Index], names: Clusters | None, stories: Clusters
+    incidence: Incidence, block: CountBlock, sides: tuple[Index, Index], names: ListClusters | None, stories: ListClusters
 ) -> RobustDifference:
     """Estimate the difference between the rates of two sides and its cluster-robust variance.
 
@@ -139,9 +139,9 @@ def robust_difference(
     sides
         The identity of each test and the identity it is compared with, shape (R,) each; EVERYONE: all others together.
     names
-        Clusters of lists that share a first name; None: names are treated as fixed.
+        ListClusters of lists that share a first name; None: names are treated as fixed.
     stories
-        Clusters of lists that share a story.
+        ListClusters of lists that share a story.
     """
     scores = _Scores(incidence, block, sides)
     independent = scores.independent
@@ -191,7 +191,7 @@ class _Scores:
         place = np.repeat(end - np.cumsum(size), size) + np.arange(size.sum())
         return np.repeat(row, size), np.repeat(stratum, size), incidence.pairs_by_test[place]
 
-    def products(self, clusters: Clusters) -> Floats:
+    def products(self, clusters: ListClusters) -> Floats:
         """Return the sums over clusters of products of the summed scores of both sides, shape (R, 2, 2)."""
         total, (identity, against) = len(clusters.sizes), self.sides
         cells, entry = np.unique(self.row * total + clusters.number[self.lists], return_inverse=True)
@@ -216,7 +216,7 @@ class _Scores:
         return products
 
 
-def _by_name(scores: _Scores, names: Clusters) -> tuple[Floats, Floats, Floats]:
+def _by_name(scores: _Scores, names: ListClusters) -> tuple[Floats, Floats, Floats]:
     """Return the variance between names, its degrees of freedom, and the standard deviation of the rate between names, (R,) each.
 
     If the sides have different names, the variances of both sides are added. If they share names, a name is one cluster on both sides.
@@ -234,7 +234,7 @@ def _by_name(scores: _Scores, names: Clusters) -> tuple[Floats, Floats, Floats]:
     return np.nan_to_num(variance, nan=np.inf), np.maximum(freedom, 1.0), spread
 
 
-def _names_of_sides(scores: _Scores, names: Clusters) -> tuple[Floats, Booleans]:
+def _names_of_sides(scores: _Scores, names: ListClusters) -> tuple[Floats, Booleans]:
     """Return the numbers of names of each side and of both together, shape (R, 3), and whether the sides share a name, shape (R,)."""
     number, shared = np.empty((len(scores.estimate), 3)), np.empty(len(scores.estimate), dtype=bool)
     identity, against = scores.sides
