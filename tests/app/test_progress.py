@@ -90,11 +90,11 @@ def test_a_journal_that_is_not_there_is_named_and_not_made(begun: Path, tmp_path
 
 @pytest.mark.parametrize(
     ("aside", "step"),
-    [(".responses.abcdefgh", "collected"), (".measures.abcdefgh", "measured"), (".findings.abcdefgh", "computed"), (None, "asked")],
+    [(".responses.abcdefgh", "collecting"), (".measures.abcdefgh", "parsing"), (".findings.abcdefgh", "computing"), (None, "requesting")],
 )
 def test_the_step_is_told_by_what_is_being_written(begun: Path, watcher: Watcher, aside: str | None, step: str) -> None:
     if aside is not None:
         (begun / aside).mkdir()
     assert step in watcher.look().step
     (begun / ".lock").unlink()
-    assert "stopped before its end" in watcher.look().step
+    assert "interrupted" in watcher.look().step

@@ -170,7 +170,9 @@ def test_settings_and_models_side_by_side(study: Study) -> None:
     run = study(*both, "-P", "encoder=none", "-P", "setting=two,negative,single")
     assert run.findings["study"].unique().to_list() == ["associations"]
     assert run.findings["part"].unique().sort().to_list() == ["religions", "religions_negative", "religions_single"]
-    assert run.findings.filter(pl.col("concept").is_not_null())["model"].unique().to_list() == ["sim/biased"]
+    reported = dict(run.findings.filter(pl.col("concept").is_not_null())["model"].value_counts().iter_rows())
+    assert reported.get("sim/fair", 0) <= 1  # in one of twenty such parts one is expected
+    assert reported["sim/biased"] > 20
     assert "Shared associations" in (run.path / "report.html").read_text()
 
 

@@ -143,7 +143,7 @@ def test_associations(place: object) -> None:
         options: dict[str, Any] = {"judge": "sim/fair", "params": {"encoder": "none"}, "options": {"seed": seed}}
         return tm.run("associations/gender", model=list(models), limit=20, **options)
 
-    first, second = made("0", "sim/fair", "sim/biased"), made("9", "sim/fair")
+    first, second = made("0", "sim/fair", "sim/biased"), made("5", "sim/fair")
     planted = compare(first, model_a="sim/fair", model_b="sim/biased").differences.filter(metric="association")
     surely = planted.filter(pl.col("q") < 0.05)
     assert surely.height >= 4

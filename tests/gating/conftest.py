@@ -40,7 +40,7 @@ def two_models(place: Path) -> Run:
 
 @pytest.fixture(scope="session")
 def associations(place: Path) -> Run:
-    return tm.run("associations/gender", model="sim/mild", judge="sim/fair", params={"encoder": "none"}, limit=40)
+    return tm.run("associations/gender", model="sim/biased", judge="sim/fair", params={"encoder": "none"}, limit=40)
 
 
 @pytest.fixture(scope="session")

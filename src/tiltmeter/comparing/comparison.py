@@ -145,13 +145,13 @@ def compare(
     True
     """
     first, second = choose(a, b, model_a, model_b)
-    notes = _differences_of_settings(first, second)
     shared = [part for part in first.parts if part in second.parts]
     if not shared:
         raise InputError(
             f"{first.run.place} ({', '.join(first.parts)}) and {second.run.place} ({', '.join(second.parts)}) have no part in common; "
             "compare two runs of the same study"
         )
+    notes = _differences_of_settings(first, second)
     for side, other in ((first, second), (second, first)):
         if own := [part for part in side.parts if part not in other.parts]:
             notes.append(f"only {_label(side.named)} has the parts {', '.join(own)}")
