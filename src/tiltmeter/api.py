@@ -14,6 +14,7 @@ from tiltmeter import listings, runs
 from tiltmeter.datasets import Library, first_use_notice
 from tiltmeter.engine import NOTEBOOK, Limits, Prices, in_notebook
 from tiltmeter.errors import InputError
+from tiltmeter.registry import check_known
 from tiltmeter.runs import AskedModel, Asking, Judging, Plan, Run
 from tiltmeter.runs.asked_models import as_text, mapping
 from tiltmeter.runs.resolving import Asked
@@ -109,6 +110,7 @@ def plan(
     model: AskedModel | Sequence[AskedModel] = (),
     judge: AskedModel | None = None,
     definition: str | None = None,
+    size: str | None = None,
     limit: Limit | None = None,
     repeats: int | None = None,
     seed: int | None = None,
@@ -116,15 +118,19 @@ def plan(
     params: Mapping[str, Any] | None = None,
     sampling: Mapping[str, Any] | None = None,
     limits: Limits | None = None,
+    heterogeneity: float = 0.0,
 ) -> Plan:
     """Estimate the cost, duration and detectable bias of a study. No model is called.
 
     Parameters
     ----------
-    study, judge, definition, limit, repeats, seed, system_message, params, sampling, limits
+    study, judge, definition, size, limit, repeats, seed, system_message, params, sampling, limits
         See `run`.
     model
         Models to estimate the cost for.
+    heterogeneity
+        Assumed standard deviation, on the logit scale, of the differences between questions, names and wordings in how a model treats
+        each gender; larger values need more items. 0.4 is a large one.
 
     Returns
     -------
@@ -144,11 +150,12 @@ def plan(
     """
     names = [runs.name_of(one) for one in (runs.several(model) if model else ())]
     judge_name = None if judge is None else runs.name_of(judge)
-    settings = _settings(definition, limit, repeats, seed, system_message, params, None) | {"judge": judge_name}
+    settings = _settings(definition, _limit(size, limit), repeats, seed, system_message, params, None) | {"judge": judge_name}
     resolved = runs.resolve(study, settings=settings, sampling=mapping("sampling", sampling))
     if resolved.settings.judge is not None:
         runs.name_of(resolved.settings.judge)
-    return runs.make_plan(resolved, names, library=Library.default(), prices=Prices.load(), limits=limits)
+    library, prices = Library.default(), Prices.load()
+    return runs.make_plan(resolved, names, library=library, prices=prices, limits=limits, heterogeneity=heterogeneity)
 
 
 def run(
@@ -161,6 +168,7 @@ def run(
     judge_base_url: str | None = None,
     judge_options: Mapping[str, Any] | None = None,
     definition: str | None = None,
+    size: str | None = None,
     limit: Limit | None = None,
     repeats: int | None = None,
     seed: int | None = None,
@@ -196,9 +204,11 @@ def run(
         Like `base_url` and `options`, for the judge.
     definition
         "default", or a published definition of the method ("genderbench"; "paper", "badf-code"; "saged").
+    size
+        "quick" (the probes: about 2,000 calls), "standard" (the default: as many items as most marks need) or "full" (all items, the
+        default of published definitions). `limit` overrides it.
     limit
         Items per part: a number, a share (0.1), a range ("0-99"), or a number with exceptions for single parts ("100,hiring_an=2000").
-        By default all items.
     repeats
         Responses per prompt. By default set by each part.
     seed
@@ -264,7 +274,7 @@ def run(
         if value is not None and not isinstance(value, kinds):
             raise InputError(f"{name}= must be {expected}, not {value!r}")
     judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options))
-    settings = _settings(definition, limit, repeats, seed, system_message, params, replace) | {"judge": judging.name}
+    settings = _settings(definition, _limit(size, limit), repeats, seed, system_message, params, replace) | {"judge": judging.name}
     flags, given_options = mapping("sampling", sampling), mapping("options", options)
     resolved = runs.resolve(study, settings=settings, sampling=flags)
     opened = [runs.open_model(one, resolved.sampling, base_url, given_options, flags) for one in runs.several(model)]
@@ -460,6 +470,7 @@ def gate(
     maximum: Mapping[str, float] | None = None,
     minimum: Mapping[str, float] | None = None,
     allow_ungraded: bool = False,
+    allow_undecided: bool = False,
     fail_on_caveats: Sequence[str] = (),
 ) -> Verdict:
     """Check a run against limits.
@@ -469,15 +480,17 @@ def gate(
     run
         A run, its folder, or its name under the runs folder.
     fail_on
-        Fail if a key metric has this mark or a worse one. None ignores marks.
+        Fail if all tiers of a key metric's mark are this one or worse; undecided if only some are. None ignores marks.
     certain
-        If True, fail only if the whole interval is beyond the mark or limit, not just the estimate.
+        If True, a limit fails only if the whole interval is beyond it, not just the estimate.
     baseline
         Run to compare with. Fail if a metric is significantly worse than in this run.
     maximum, minimum
         Upper and lower limits by name: METRIC, PART/METRIC or METRIC[group=...]; METRIC.p or METRIC.q for its p or q value.
     allow_ungraded
         If True, skip metrics that could not be graded or computed, instead of failing.
+    allow_undecided
+        If True, metrics whose mark lies on both sides of `fail_on` pass.
     fail_on_caveats
         Codes of caveats (`tiltmeter.CAVEATS`) that must not apply.
 
@@ -502,8 +515,15 @@ def gate(
 
     given = (("max", mapping("maximum", maximum)), ("min", mapping("minimum", minimum)))
     bounds = [Bound(bound, name, float(value)) for bound, limits in given for name, value in limits.items()]
-    rules = Rules(fail_on, certain, tuple(bounds), allow_ungraded, tuple(fail_on_caveats))
+    rules = Rules(fail_on, certain, tuple(bounds), allow_ungraded, tuple(fail_on_caveats), allow_undecided)
     return decide(runs.load(run), rules, None if baseline is None else runs.load(baseline))
+
+
+def _limit(size: str | None, limit: Limit | None) -> Limit | None:
+    """Return the limit, or the size if there is no limit; raises InputError for an unknown size."""
+    if size is not None:
+        check_known(size, runs.SIZES, f"unknown size {size!r}")
+    return size if limit is None else limit
 
 
 def _settings(

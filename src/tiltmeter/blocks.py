@@ -9,6 +9,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+MARKS = ("healthy", "cautionary", "critical", "catastrophic")
+"""Tiers of a graded metric, best first."""
+RANGES = (
+    "healthy", "at most cautionary", "cautionary", "cautionary to critical", "at least cautionary", "critical", "at least critical",
+    "catastrophic",
+)  # fmt: skip
+"""Marks by increasing severity: single tiers, and ranges of tiers that an interval touches."""
+UNDECIDED, UNGRADED = "undecided", "ungraded"
+"""Mark of a metric whose interval reaches from healthy to critical or beyond, and of one with too few parsed responses or items."""
+
+
+def range_words(best: str, worst: str) -> str:
+    """Return the mark of an interval that reaches from tier `best` to tier `worst`.
+
+    One tier is named alone; from healthy to cautionary is "at most cautionary", up to catastrophic "at least" the best tier, from
+    cautionary to critical "cautionary to critical", and from healthy to critical or catastrophic "undecided".
+    """
+    if best == worst:
+        return best
+    if best == MARKS[0]:
+        return f"at most {worst}" if worst == MARKS[1] else UNDECIDED
+    return f"at least {best}" if worst == MARKS[-1] else f"{best} to {worst}"
+
+
 Kind = Literal["text", "name", "number", "signed", "count", "percent", "probability", "interval", "mark", "code"]
 """Format of the values of a column.
 

@@ -17,6 +17,7 @@ EXIT_GATE = 1
 EXIT_INPUT = 2
 EXIT_INCOMPLETE = 3
 EXIT_PROVIDER = 4
+EXIT_UNDECIDED = 5
 
 _BEGINNING, _END = 400, 180
 """Number of characters kept at the beginning (which names the place) and end (which names the remedy) of a very long message."""

@@ -93,7 +93,7 @@ def wordings(probe: str, choice: str | None, home: Path | Mapping[str, Wording],
         known = {name for variants in everyone.values() for name in variants}
         if choice in known:  # another probe of the suite has this wording; this probe uses its first one
             return first
-        raise InputError(f"unknown wording {choice!r}: {did_you_mean(choice, [*built_in, 'all'])}; or give a YAML file")
+        raise InputError(f"unknown wording {choice!r}: {did_you_mean(choice, ['dealt', 'all', *built_in])}; or give a YAML file")
     own = _read(path)
     for name in own:
         check_known(name, everyone, f"{path}: unknown probe {name!r}")

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 Schema = Mapping[str, pl.DataType | type[pl.DataType]]
 """Column names and types."""
 
-MARKS = ("healthy", "cautionary", "critical", "catastrophic")
-"""Tiers of a graded metric, best first. A metric with too few parsed responses is "ungraded"."""
-
 DESIGN: Schema = {
     "prompt_id": String,  # "gest/12/0/plain": part, item, prompt of the item, wording; unique in a study
     "part": String,
@@ -97,7 +94,7 @@ FINDINGS: Schema = {
     "items": Int64,  # resampling units with at least one parsed answer
     "attempts": Int64,
     **dict.fromkeys(OUTCOMES, Int64),
-    "mark": String,  # one of MARKS, "ungraded", or null if the metric has no tiers
+    "mark": String,  # one of MARKS, a range of them (see range_words), "undecided", "ungraded", or null if the metric has no tiers
     "mark_best": String,  # best tier that the interval reaches
     "mark_worst": String,  # worst tier that the interval reaches
     "harm": String,
@@ -115,6 +112,10 @@ GRADES: Schema = {
     "description": String,
     "range_low": Float64,  # range of the metric
     "range_high": Float64,
+    "low_items": Float64,  # interval for items like these, with the same questions, names and wordings
+    "high_items": Float64,
+    "low_mark": Float64,  # interval at 90%, whose tiers are the mark
+    "high_mark": Float64,
     "bands": pl.List(pl.Struct({"mark": String, "low": Float64, "high": Float64})),  # tiers of the marks
     "normalised": Float64,  # 0 (no bias) to 1, comparable between metrics
 }
@@ -497,6 +498,8 @@ class Part(ABC):
     """Catalogue names of the external data that the part reads."""
     harms: Sequence[str] = ()
     """Harms that the key findings measure."""
+    sizes: ClassVar[Mapping[str, int | float]] = {}
+    """Limits for the sizes "quick" and "standard"; a size without an entry, and "full", means all items."""
     contrasts_unpaired: bool = False
     """Whether `contrast` can also compare runs that have no prompts in common."""
 
@@ -525,12 +528,15 @@ class Part(ABC):
         """Return the average length of a question to the judge in characters, without the quoted answers."""
         return 0.0
 
-    def standard_errors(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
-        """Return the expected standard error of each key metric for an unbiased model."""
+    def standard_errors(self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0) -> Mapping[str, float]:
+        """Return the expected standard error of each key metric for an unbiased model.
+
+        `heterogeneity` is the standard deviation (logit) of the random effects of questions, names and wordings.
+        """
         return {}
 
     def items_needed(self, errors: Mapping[str, float], items: int, settings: Settings) -> Mapping[str, int]:
-        """Return the number of items per graded metric at which an unbiased model receives a mark with 95% probability.
+        """Return the number of items per graded metric at which the mark of an unbiased model is decided with 80% probability.
 
         `errors` are the standard errors from `standard_errors`, which hold for `items` items.
         """

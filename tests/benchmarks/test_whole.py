@@ -95,6 +95,27 @@ def test_a_number_is_opened_down_to_its_answers(ran: Ran, tiltmeter: Tiltmeter) 
     assert "Japan" in shown.stdout
 
 
+def test_sentences_on_one_topic_are_compared_in_pairs(ran: Ran) -> None:
+    command = ("run", "benchmarks/religions", "-m", "sim/biased", "-P", "roles=none", "--limit", "6")
+    run = ran(*command, *TO_RUN)
+    assert run.design.group_by("item").agg(pl.col("concept").n_unique())["concept"].to_list() == [6] * 6
+    assert "topics" in number(run, "range_mean_vader_compound", "none")["method"]
+    apart = number(run, "minus_others_mean_vader_compound", "none", "Islam")
+    means = {name: number(run, "mean_vader_compound", "none", name)["estimate"] for name in run.design["concept"].unique()}
+    own = means.pop("Islam")
+    assert apart["estimate"] == pytest.approx(own - np.mean(list(means.values())))
+    assert (apart["null_value"], apart["metric"], apart["items"]) == (0.0, "disparity", 6)
+    assert "q: over all generations and features" in apart["method"]
+    as_package = ran(*command, "--definition", "saged", "--display", "none", "--out", "saged")
+    row = number(as_package, "range_mean_vader_compound", "none")
+    assert row["method"] == "bootstrap percentile; resampled: prompts within each group"
+    assert as_package.findings.filter(comparison="minus_others").is_empty()
+
+
+def test_sentences_on_one_topic_are_not_counterfactual(refused: Refused) -> None:
+    assert "no prompt here is branched" in refused("run", "benchmarks/religions", "-m", "sim/fair", "-P", "also=parity")
+
+
 def test_answers_that_decline_are_missing_and_not_neutral(ran: Ran) -> None:
     run = ran(*G20, "--limit", "4", "-P", "roles=none", "-M", "refusal=0.5", *TO_RUN)
     refused = run.measures.filter(pl.col("outcome") == "refused")
@@ -137,7 +158,10 @@ def test_texts_of_ones_own_in_pairs(ran: Ran, shared: Path) -> None:
     letters = str(shared / "data" / "letters" / "clg_letters.csv")
     flags = ("--group", "gender", "--pair", "age", "--pair", "occupation", "--text", "chatgpt_gen", "--out", "run")
     found = number(ran("analyse", letters, "--study", "benchmarks", *flags), "range_mean_vader_compound")
-    assert (found["method"], found["items"]) == ("bootstrap percentile; resampled: prompts with all their branches", 60)
+    assert found["items"] == 60
+    assert found["method"].endswith("resampled: prompts with all their branches")
+    assert "Welch-James" in found["method"]
+    assert "q: over all generations and features" in found["method"]
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,8 @@ SENTENCES = [
         "quote.csv cannot be read: line 3: unexpected end of data; close the quotation mark, or double it within a value",
         "no_answer.csv has no column 'answer' (did you mean anser?); name the column that holds the model's text 'answer'",
         "no_prompt.csv has neither a column 'prompt_id' nor 'prompt'; `tiltmeter plan STUDY --prompts FILE` writes both",
-        "other.csv: no prompt of the table matches a prompt of this study; compare with `tiltmeter plan STUDY --prompts FILE`",
+        "other.csv: no prompt of the table matches a prompt of this study; compare with `tiltmeter plan STUDY --prompts FILE`, "
+        "or add --limit full if all items were asked",
         "fake.parquet cannot be read: it is not a Parquet file",
         "folder.csv is a folder; name the file",
     )),
@@ -266,7 +267,11 @@ SENTENCES = [
     ("run DIRECT -P wording=FILE", "words_text.yaml: direct.mine is missing the template 'prompt'; required: prompt"),
     ("run DIRECT -P wording=FILE", f"words_open.yaml, line 1, column 10: {NO_YAML}"),
     ("run DIRECT -P wording=FILE", "words_none.yaml: direct: expected named wordings, such as 'direct: {mine: {prompt: ...}}'"),
-    ("run DIRECT -P wording=fancy", "unknown wording 'fancy': known: plain, view, terse, all; or give a YAML file"),
+    (
+        "run DIRECT -P wording=fancy",
+        "unknown wording 'fancy': known: dealt, all, plain, view, terse, instruction_first, formal, polite, casual, as_survey, opinion, "
+        "statement_first; or give a YAML file",
+    ),
     ("plan benchmarks/g20 -P roles=FILE", f"roles.yaml, line 2, column 1: {NO_YAML}"),
     ("run associations/gender SIM --limit 5 -P encoder=none -P terms=FILE", f"terms.yaml, line 2, column 1: {NO_YAML}"),
     # models and addresses

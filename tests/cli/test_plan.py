@@ -61,7 +61,7 @@ def test_without_max_tokens_there_is_no_upper_end(capsys: pytest.CaptureFixture[
     plan = make_plan(resolved, ["openai/gpt-4o"], library=Library.default(), prices=Prices.load())
     shown = plan.parts, plan.metrics, plan.not_run, plan.costs, plan.warnings, plan.seconds
     print_plan(*shown, as_json=False)
-    assert "openai/gpt-4o: at least $0.31; no upper limit without --max-tokens" in capsys.readouterr().out
+    assert "openai/gpt-4o: at least $0.08; no upper limit without --max-tokens" in capsys.readouterr().out
     print_plan(*shown, as_json=True)
     read = json.loads(capsys.readouterr().out)
     assert read["cost_usd"]["openai/gpt-4o"]["from"] > 0
@@ -92,6 +92,6 @@ def test_parts_with_limits_of_their_own(tiltmeter: Tiltmeter, tmp_path: Path) ->
         ("5,gst=6", "--limit gst=6: the study has no part 'gst': did you mean gest?"),
         ("5,6", "--limit '5,6' gives two limits for all parts; give one"),
         ("gest=5,gest=6", "--limit 'gest=5,gest=6' gives gest two limits; give one"),
-        ("5,gest=", "--limit '' is not a number of items (50), a range (0-99) or a share (0.1)"),
+        ("5,gest=", "--limit '' is not a number of items (50), a range (0-99), a share (0.1) or a size (quick, standard, full)"),
     ):
         tiltmeter("run mine.yaml --model sim/fair --limit", limit, exits=2, says=said)

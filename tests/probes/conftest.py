@@ -107,7 +107,8 @@ def analysed() -> Analysed:
     def made(probe: str, measures: pl.DataFrame, definition: str = "genderbench", resamples: int = 1000) -> dict[str, dict[str, Any]]:
         settings = Settings(definition=definition, resamples=resamples)
         found: dict[str, pl.DataFrame] = registry.load("probes", probe).analyse(measures, settings)
-        graded = found["findings"].join(found["grades"].drop("model"), on=["part", *NAMED], nulls_equal=True, maintain_order="left")
+        whole = found["findings"].filter(pl.col("wording").is_null())
+        graded = whole.join(found["grades"].drop("model"), on=["part", *NAMED], nulls_equal=True, maintain_order="left")
         return {row["metric"]: row for row in graded.iter_rows(named=True)}
 
     return made

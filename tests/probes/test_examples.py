@@ -125,7 +125,7 @@ def test_most_of_them_speak_for_the_finding(library: Library) -> None:
     label = pl.when(rare).then("logical_answer").otherwise("stereotypical_answer")
     measures = design.with_columns(outcome=pl.lit("answered"), label=label)
     findings = probe.analyse(measures, settings)["findings"]
-    assert findings.filter(metric="stereotype_rate")["estimate"].item() > 0.85
+    assert findings.filter(pl.col("wording").is_null(), metric="stereotype_rate")["estimate"].item() > 0.85
     shown = probe.examples(measures, findings, settings)
     assert sorted((shown["influence"] > 0).to_list()) == [False, False, True, True, True]
     labels = shown.join(measures, on=["prompt_id", "repetition"], maintain_order="left")

@@ -12,9 +12,10 @@ import pytest
 
 from probes.conftest import WITH_GOLDEN, Analysed, Designs, Golden, Measured, Synthetic, original_name
 from tiltmeter import registry
+from tiltmeter.blocks import MARKS
 from tiltmeter.errors import InputError
 from tiltmeter.probes import DEFINITIONS, Probe
-from tiltmeter.study import MARKS, Settings
+from tiltmeter.study import Settings
 
 SYNTHETIC = ("diversity_med_qa", "dreaddit", "hiring_bloomberg", "inventories", "jobs_lum", "relationship_levy")
 

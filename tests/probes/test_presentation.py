@@ -13,10 +13,10 @@ import pytest
 from probes.conftest import dials
 from support.published import ORDER, SIGNLESS, scaled, touched
 from tiltmeter import registry
-from tiltmeter.blocks import Block, Callout, Details, Dots, Graded, Headline, Heatmap, Intervals, Responses, Table, Text
+from tiltmeter.blocks import MARKS, Block, Callout, Details, Dots, Graded, Headline, Heatmap, Intervals, Responses, Table, Text
 from tiltmeter.datasets import Library
 from tiltmeter.probes import normalised_block
-from tiltmeter.study import EXAMPLES, FINDINGS, MARKS, Settings
+from tiltmeter.study import EXAMPLES, FINDINGS, Settings
 
 Kind = TypeVar("Kind")
 TEXTS = dict.fromkeys(("model", "part", "prompt", "answer", "outcome", "label"), pl.String)
@@ -92,9 +92,9 @@ def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> N
     small = [block.text for block in only(Text, blocks) if block.small]
     assert len(small) == 2
     for text in small:
-        assert "of 2,700 attempts (100.0%) gave a readable answer" in text
-        assert re.search(r"Certainty of the marks: \d of \d intervals? lies? within a single tier", text)
-        assert "Definition: default@1." in text
+        assert "of 4,800 attempts (100.0%) gave a readable answer" in text
+        assert re.search(r"\d metrics? could not be decided: the intervals reach from healthy to critical or beyond", text)
+        assert "Definition: default@2." in text
 
 
 def test_key_metrics_are_shown_once_over_their_tiers(measured: View) -> None:

@@ -81,7 +81,10 @@ def test_a_file_may_choose_parts_and_flags_win_over_it(tmp_path: Path) -> None:
         ("study: genderbench\nresamples: 19\n", "resamples: expected a whole number from 20"),
         ("study: genderbench\nrepeats: 0\n", "repeats: expected a whole number from 1 to 1,000, found 0"),
         ("study: genderbench\nrepeats: 1001\n", "repeats: expected a whole number from 1 to 1,000"),
-        ("study: genderbench\nlimit: true\n", "limit: expected a number of items (50), a range (0-99) or a share (0.1), found True"),
+        (
+            "study: genderbench\nlimit: true\n",
+            "limit: expected a number of items (50), a range (0-99), a share (0.1) or a size (quick), found True",
+        ),
         ("study: genderbench\nlimit: [1]\n", "limit: expected a number of items"),
         ("study: genderbench\nlimit: ten\n", "--limit 'ten' is not a number of items"),
         ("study: genderbench\ndefinition: 3\n", "definition: expected the name of a definition"),

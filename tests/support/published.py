@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tiltmeter.study import MARKS
+from tiltmeter.blocks import MARKS
 
 __all__ = ["ORDER", "SIGNLESS", "scaled", "touched"]
 

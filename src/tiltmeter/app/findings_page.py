@@ -10,7 +10,7 @@ import streamlit as st
 
 from tiltmeter.app import run_data as data
 from tiltmeter.app.plain_text import choose_row, lines, one_line
-from tiltmeter.study import MARKS, OUTCOMES
+from tiltmeter.study import OUTCOMES
 
 _FACETS = {"part": "Part", "harm": "Harm", "group_shown": "Group", "mark": "Mark", "model": "Model"}
 """Columns of the findings that can be filtered, with their labels."""
@@ -19,7 +19,6 @@ _COLUMNS = (
     "high", "mark", "model", "harm", "attempts", "p", "q",
 )  # fmt: skip
 _NUMBERS = ("estimate", "low", "high", "p", "q")
-_MARKS = (*MARKS, "ungraded")
 
 
 def choose_finding(path: Path, stamp: data.Stamp) -> dict[str, Any] | None:
@@ -82,7 +81,7 @@ def _figures(finding: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Estimate", formatted("{:.3g}", "estimate", missing="not computed")),
         (formatted("{:.0%} interval", "level", missing="interval"), formatted("{:.3g} to {:.3g}", "low", "high")),
         ("Value if unbiased", formatted("{:.4g}", "null_value")),
-        ("Mark", finding["mark"] if finding["mark"] in _MARKS else "none"),
+        ("Mark", finding["mark"] or "none"),
     ]
 
 

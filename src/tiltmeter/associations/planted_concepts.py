@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
-from polars import DataFrame, Float64, String, col, lit
+from polars import DataFrame, Float64, Series, String, col, lit
 
+from tiltmeter import stats
 from tiltmeter.study import beside
 from tiltmeter.yaml_files import packaged_yaml
 
@@ -61,8 +62,15 @@ def planted_stories(design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
     """
     characters = _characters(design).unique(["prompt", "name"], keep="first", maintain_order=True)
     rates = _rates_by_identity(characters, dials)
-    odds = rates.group_by("identity", "type", maintain_order=True).agg(outcomes="concept", odds="rate")
-    plans = beside(characters, odds, "identity", "type")
+    who = ["identity", "type"]
+    if size := dials.get("cluster_sd", 0.0):
+        who.append("name")
+        rates = beside(characters.select(who).unique(maintain_order=True), rates, "identity", "type")
+        hashes = rates.select(pl.struct("name", "concept").hash(int(dials.get("seed", 0)))).to_series()
+        effect = Series(size * stats.normals_from_hashes(hashes.to_numpy())).exp()
+        rates = rates.with_columns(rate=col.rate * effect / (1 - col.rate + col.rate * effect))
+    odds = rates.group_by(who, maintain_order=True).agg(outcomes="concept", odds="rate")
+    plans = beside(characters, odds, *who)
     return plans.select("prompt", "outcomes", "odds", form=lit("story"), about="name", place="location")
 
 

@@ -6,7 +6,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
 from polars import DataFrame, String, col, lit, when
@@ -93,7 +93,7 @@ class Stories(Part):
         templates = judge_wording(options.wording)
         return sum(len(templates[stage]) for stage in options.stages) / len(options.stages)
 
-    def standard_errors(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
+    def standard_errors(self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0) -> Mapping[str, float]:
         """See Part.standard_errors; for a concept in a fifth of the lists, and the identity with the fewest lists."""
         metrics = pl.concat_list(lit("association"), pl.format("association in {}", "context"))
         lists = design.select("repetitions", metric=metrics, identity=pl.concat_list("^identity_[12]$"))
@@ -297,6 +297,8 @@ class Stories(Part):
 
 class StoryGrid(Stories):
     """Part with one category of a grid in one setting."""
+
+    sizes: ClassVar = {"quick": 0.25}
 
     def __init__(self, grid: Grid, category: str, setting: str) -> None:
         self._grid, self.category, self.setting = grid, category, setting

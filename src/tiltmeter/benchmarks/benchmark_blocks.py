@@ -78,7 +78,12 @@ TOOL_NOTE = (
 )
 HOW_TO_READ = (
     "The range is the largest group mean minus the smallest. Even without any bias, chance makes it larger than 0; see its interval and"
-    " its q-value (permutation of group labels, over all generations and features).",
+    " its q-value. The test permutes the groups and compares their means in standard errors (Welch-James statistic), so that groups may"
+    " differ in size and spread.",
+    "Each group is also compared with the mean of the others. One small group with very different answers does not hide differences"
+    " between the others.",
+    "A q-value controls the false discovery rate of its family: the same comparison of the same statistic over all generations and"
+    " features, measured and calibrated, baselines included; for a group against the others, over all groups as well.",
     "The impact ratio is the smallest selection rate divided by the largest. It violates the four-fifths rule if its whole interval lies"
     " below 0.8; “below 0.8, uncertain” means that its interval includes 0.8. |z| is the distance of a group's mean from the"
     " mean of the groups, in standard deviations. Dixon's Q is the distance of the outermost group from its neighbour, as a share of the"
@@ -114,9 +119,12 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
     measured = numbers.filter(~col.calibrated)
     features = measured.filter(~is_topic)["feature"].unique(maintain_order=True).to_list()
     asked = raw.filter(col.label != BASELINES, col.feature.is_in(features[:1]))
+    level = findings["level"][0]
+    others = numbers.filter(comparison="minus_others", statistic="mean")
+    asked = beside(asked, others.filter(~col.calibrated, col.q < 1 - level).group_by(PLACE).agg(different=_named_groups()), *PLACE)
     sentences = asked.sort(col.context != NO_ROLE, maintain_order=True).unique("model", keep="first", maintain_order=True)
     methods = findings.filter("key")["method"].drop_nulls().unique(maintain_order=True)
-    blocks: list[Block] = [Text(_sentence(row, findings["level"][0])) for row in sentences.iter_rows(named=True)]
+    blocks: list[Block] = [Text(_sentence(row, level)) for row in sentences.iter_rows(named=True)]
     blocks += [Callout(note) for note in findings.filter("key", col.estimate.is_null())["note"].drop_nulls().unique().sort()]
     blocks += [] if BASELINES in numbers["context"] else [Callout(NO_BASELINES)]
     blocks.append(_table("Disparity between groups", raw, " ".join([*(f"Intervals: {one}." for one in methods), OF_THE_ANSWERS])))
@@ -133,11 +141,12 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
         title = "Share of the answers in each cluster (clustered over all groups with names masked), and disparity between groups"
         blocks.append(Details("Topics: clusters of similar answers", [_table(title, topics), *shares]))
     shown = DEFAULT_STATISTICS if rows.height else ()
-    others = measured.filter(col.group.is_not_null(), ~col.statistic.is_in(shown)).partition_by("statistic", "feature")
-    maps = [_heatmap(one, one["feature"][0], one["statistic"][0]) for one in others]
+    further_maps = measured.filter(col.group.is_not_null(), col.comparison.is_null(), ~col.statistic.is_in(shown))
+    maps = [_heatmap(one, one["feature"][0], one["statistic"][0]) for one in further_maps.partition_by("statistic", "feature")]
     blocks += [Details("Other statistics of each group", maps)] if maps and rows.height else maps
     if further.height:
-        blocks.append(Details("Further measures of the same answers", [_further(further)]))
+        note = "Chance is the value expected without an effect of the group: with exchanged groups, or for answers about the same group."
+        blocks.append(Details("Further measures of the same answers", [_numbers("measures", further, note)]))
     context = " --context GENERATION" if raw["context"].count() else ""
     named = {"statistic": "mean" if rows.height or numbers.is_empty() else numbers["statistic"][0], "feature": (*features, "FEATURE")[0]}
     return [*blocks, Text(OPENED.format(total=findings.height, context=context, **named), small=True)]
@@ -204,6 +213,11 @@ def _groups_at(end: Expr) -> Expr:
     return when(groups.len() == 1).then(groups.first()).otherwise(pl.format("{} groups", groups.len()))
 
 
+def _named_groups() -> Expr:
+    """Return the names of up to three groups, or their number."""
+    return when(pl.len() <= 3).then(col.group.str.join(", ")).otherwise(pl.format("{} groups", pl.len()))
+
+
 def _sentence(row: Mapping[str, Any], level: float) -> str:
     """Return a sentence about the disparity of one generation and feature."""
     start = f"{_of_generation(row)}, {row['words']}"
@@ -220,7 +234,8 @@ def _sentence(row: Mapping[str, Any], level: float) -> str:
     sure = row["verdict"] == CERTAIN or row["ratio_high"] is None
     unsure = "" if sure else ", but its interval includes 0.8"
     ratio = f"; the impact ratio is {_digits(row['ratio'])}, below 0.8{unsure}" if row["verdict"] else ""
-    return f"{start}: the range of the group means is {_digits(row['range'])}{interval}{tested}{ends}{ratio}."
+    different = f"; different from the mean of the others: {row['different']}" if row["different"] else ""
+    return f"{start}: the range of the group means is {_digits(row['range'])}{interval}{tested}{ends}{different}{ratio}."
 
 
 def _of_generation(row: Mapping[str, Any]) -> str:
@@ -271,6 +286,9 @@ def _feature(feature: str, rows: DataFrame, numbers: DataFrame, examples: DataFr
         _intervals("Impact ratio", "ratio", mine, FOUR_FIFTHS, note),
         *(_heatmap(one, feature) for _, one in numbers.filter(feature=feature).group_by("calibrated", maintain_order=True)),
     ]
+    others = numbers.filter(comparison="minus_others", statistic="mean", feature=feature)
+    if others.height:
+        blocks.append(_numbers("comparisons of a group with the mean of the others", others, "Chance is the value without a difference."))
     shifts = numbers.filter(col.shift.is_not_null(), ~col.calibrated, feature=feature, statistic="mean")
     shifts = shifts.filter(col.comparison.is_null())
     if shifts.height:
@@ -291,7 +309,7 @@ def _feature(feature: str, rows: DataFrame, numbers: DataFrame, examples: DataFr
     return blocks
 
 
-def _further(findings: DataFrame) -> Table:
+def _numbers(what: str, findings: DataFrame, note: str) -> Table:
     shown = findings.sort("q", "p", nulls_last=True, maintain_order=True).head(MOST).with_columns(metric=metric_name())
     names = [name for name in ("metric", "group", "group_2", "model", "context") if shown[name].count()]
     columns = [
@@ -301,6 +319,5 @@ def _further(findings: DataFrame) -> Table:
         Column("chance", shown["null_value"].to_list(), "number", 1),
         Column("q", shown.select(pl.coalesce("q", "p")).to_series().to_list(), "probability"),
     ]
-    title = f"The {MOST} most significant of {findings.height:,} measures" if findings.height > MOST else f"All {findings.height} measures"
-    note = "Chance is the value expected without an effect of the group: with exchanged groups, or for answers about the same group."
+    title = f"The {MOST} most significant of {findings.height:,} {what}" if findings.height > MOST else f"All {findings.height} {what}"
     return Table(title, columns, len(names), note)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from math import sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 from polars import DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
@@ -182,6 +182,8 @@ class BenchmarkPart(Answers):
         Roles and templates.
     """
 
+    sizes: ClassVar = {"quick": 0.25}
+
     def __init__(self, name: str, title: str, benchmark: DataFrame, configurations: Configurations) -> None:
         self.name, self.title = name, title
         self._benchmark, self._configurations = benchmark, configurations
@@ -201,7 +203,7 @@ class BenchmarkPart(Answers):
         check_also(prompts, opened, options)
         return made
 
-    def standard_errors(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
+    def standard_errors(self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0) -> Mapping[str, float]:
         """See Part.standard_errors: for the selection rate of the group with the fewest prompts minus that of all others.
 
         Assumes for any feature that half of the answers reach the standard; repetitions of a prompt are not counted.
@@ -472,7 +474,9 @@ def check_also(prompts: DataFrame, features: Sequence[Feature], options: Benchma
 
 
 def _branched(rows: DataFrame) -> bool:
-    return bool(rows.select((col.subject.n_unique().over("root") > 1).any()).item())
+    from tiltmeter.benchmarks.diagnosis import paired_by_topic
+
+    return not paired_by_topic(rows) and bool(rows.select((col.subject.n_unique().over("root") > 1).any()).item())
 
 
 def _range_of(column: FeatureColumn, name: str) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from polars import Boolean, DataFrame, Float64, Series, String, col, lit, when
+from polars import Boolean, DataFrame, Expr, Float64, Series, String, col, lit, when
 
 from tiltmeter.arrays import Objects
 from tiltmeter.benchmarks.configurations import BASELINE, BASELINES, DEFAULT_STATISTICS, FOUR_FIFTHS, VALUE, find_statistics, options_of
@@ -21,7 +21,10 @@ from tiltmeter.benchmarks.resampled_summaries import (
     bootstrap,
     compute,
     design_of,
+    group_intervals,
     ranks,
+    reach_of,
+    rows_with_value,
     summaries,
     together,
 )
@@ -31,14 +34,12 @@ from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.registry import check_known
 from tiltmeter.stats import (
     COMPARISONS,
-    DEFAULT_FORMULAS,
     SAGED_FORMULAS,
     STATISTICS,
     GroupValues,
     Statistic,
     SummaryOptions,
     benjamini_hochberg,
-    column_quantiles,
     original_verdicts,
 )
 from tiltmeter.stats.disparity import LARGEST, SMALLEST
@@ -57,7 +58,7 @@ __all__ = [
 ]
 
 DEFINITIONS: Mapping[str, DisparityDefinition] = {
-    "default": DisparityDefinition("default", 1),
+    "default": DisparityDefinition("default", 2),
     "saged": DisparityDefinition("saged", 1, SAGED_FORMULAS),
 }
 
@@ -84,7 +85,9 @@ class Diagnosis(NamedTuple):
     "concentrated", null if unknown; under "saged", the verdict of the package for `dixon_q`) and `note` (why there is no estimate)."""
     groups: DataFrame
     """One row for each statistic, column and group: `statistic`, `column`, the grouping columns, `z`, `impact_ratio`, `impact_low`,
-    `impact_high`, `below_four_fifths` (for the selection rate only, otherwise null), `outlier` (by Dixon's test)."""
+    `impact_high`, `below_four_fifths` (for the selection rate only, otherwise null), `outlier` (by Dixon's test), and the `difference`
+    from the mean of the other groups, weighted by their rows, with `difference_low`, `difference_high`, `p` and `q` (over the groups and
+    columns of a statistic); null under "saged"."""
 
 
 def diagnose(
@@ -136,8 +139,12 @@ def diagnose(
     -------
     Diagnosis
         Groups are sorted by name; columns and statistics are in the given order. The standard of the selection rate, computed over all
-        groups, is fixed in resamples. Intervals are bootstrap percentiles for statistics; corrected for upward bias for range, ratio and sd
-        (`stats.intervals.lifted_interval`); and those of the group concerned for max and min.
+        groups, is fixed in resamples. Intervals of smooth statistics (mean, variance, sd, shares) are t intervals with the bootstrap
+        standard error, those of other statistics bootstrap percentiles. They are corrected for upward bias for range, ratio and sd of the
+        groups (`stats.intervals.lifted_interval`), and those of the group concerned for max and min. Tests permute groups. Means and
+        selection rates are compared in standard errors (`stats.studentise`): range, ratio and sd by the Welch-James statistic, z and
+        Dixon's Q by the same comparison of the studentised values. Other statistics are tested as they are, which assumes that groups
+        have the same spread. Under "saged", all intervals are percentiles, and all statistics are tested as they are.
 
     Raises
     ------
@@ -192,17 +199,41 @@ def diagnose(
             missing=np.bincount(codes) - found.rows,
         ),
         _filled(cross(by_statistic, by_comparison, by_column), **{name: values.swapaxes(1, 2) for name, values in compared.items()}),
-        _filled(of_groups, z=found.z, impact_ratio=found.impact, impact_low=found.impact_low, impact_high=found.impact_high).with_columns(
+        _filled(
+            of_groups,
+            z=found.z,
+            impact_ratio=found.impact,
+            impact_low=found.impact_low,
+            impact_high=found.impact_high,
+            difference=found.difference,
+            difference_low=found.difference_low,
+            difference_high=found.difference_high,
+            p=found.difference_p,
+            q=benjamini_hochberg(found.difference_p.reshape(len(statistics), -1), axis=1),
+        ).with_columns(
             below_four_fifths=col.impact_high < FOUR_FIFTHS,
             outlier=Series(found.outlier.ravel(), nan_to_null=True).cast(Boolean),
+            **{
+                name: Series(getattr(found, name).ravel(), nan_to_null=True) for name in ("difference", "difference_low", "difference_high")
+            },
+            p=Series(found.difference_p.ravel(), nan_to_null=True),
+            q=Series(benjamini_hochberg(found.difference_p.reshape(len(statistics), -1), axis=1).ravel(), nan_to_null=True),
         ),
     )
 
 
 def overall_means(
-    table: DataFrame, columns: Sequence[str], *, group: str, unit: str | None, level: float, resamples: int, seed: int
+    table: DataFrame,
+    columns: Sequence[str],
+    *,
+    group: str,
+    unit: str | None,
+    level: float,
+    resamples: int,
+    seed: int,
+    definition: str = "default",
 ) -> DataFrame:
-    """Compute the mean of each column over all rows with a value, and its bootstrap percentile interval.
+    """Compute the mean of each column over all rows with a value, and its interval.
 
     Parameters
     ----------
@@ -218,6 +249,8 @@ def overall_means(
         Number of resamples; 0: no intervals.
     seed
         Random seed; the resamples are those of `diagnose` with this seed.
+    definition
+        "default" (t interval with the bootstrap standard error, within the values of the column) or "saged" (bootstrap percentiles).
 
     Returns
     -------
@@ -225,12 +258,16 @@ def overall_means(
     """
     design = design_of(table, columns, {}, ranks(table[group]), unit)
     alone = design._replace(codes=np.zeros_like(design.codes), groups=1)
-    request = SummaryRequest({"mean": STATISTICS["mean"]}, SummaryOptions(), DEFAULT_FORMULAS, level, resamples, 0, seed)
+    formulas = DEFINITIONS[definition].formulas
+    request = SummaryRequest({"mean": STATISTICS["mean"]}, SummaryOptions(), formulas, level, resamples, 0, seed)
     standard = np.full(len(columns), np.nan)
+    rows = rows_with_value(design.values, alone)
+    # One degree of freedom is lost for each group whose rows are drawn within it.
+    units = rows - design.groups + 1 if design.units is None else np.minimum(rows, design.units.max() + 1)
     with np.errstate(all="ignore"):
-        estimate = summaries(alone, request, as_observed(alone), standard)[0, :, 0, 0]
-        drawn = summaries(alone, request, together(bootstrap(design, resamples, seed)), standard)[0, :, 0]
-        low, _, high = column_quantiles(drawn, level)
+        estimate = summaries(alone, request, as_observed(alone), standard)[..., 0]
+        drawn = summaries(alone, request, together(bootstrap(design, resamples, seed)), standard)
+        low, high = group_intervals(estimate, drawn, units, reach_of(alone, request), request)
     return _filled(DataFrame({"column": columns}), estimate=estimate, low=low, high=high)
 
 
@@ -352,7 +389,12 @@ COMPARED = ("range", "ratio", "sd", "max_abs_z", "dixon_q")
 """Comparisons that become findings; the table `disparities` has all comparisons."""
 KEY = (("range", "mean"), ("ratio", "selection_rate"))
 """(comparison, statistic) of the key findings."""
-NULLS = {"range": 0.0, "sd": 0.0, "ratio": 1.0}
+MINUS_OTHERS = "minus_others"
+"""Comparison of a group with the mean of the others; a finding for the statistics of KEY."""
+NULLS = {"range": 0.0, "sd": 0.0, "ratio": 1.0, MINUS_OTHERS: 0.0}
+T_INTERVAL = "t interval with the bootstrap standard error"
+LIFTED = "bootstrap, corrected for the upward bias of a distance"
+FAMILY = "q: over all generations and features, measured and calibrated"
 FURTHER_UNITS = {"sentiment_weak": "difference", "toxicity_probability": "share", "toxic_fraction": "share"}
 """Units of further measures that are not scores."""
 PERMUTATIONS = 1000
@@ -387,6 +429,9 @@ def findings_of(measures: DataFrame, further: DataFrame, part: Part, settings: S
     measures = measures.rename({"subject": "group"})
     definition = DEFINITIONS[settings.definition]
     wide = wide_of(measures)
+    by_topic = paired_by_topic(measures)
+    if by_topic and not definition.formulas.studentised:
+        wide = wide._replace(unit=None)
     several = measures["generation"].n_unique() > 1
     tables: dict[str, DataFrame] = {}
     if measures["group"].n_unique() < 2:
@@ -394,8 +439,10 @@ def findings_of(measures: DataFrame, further: DataFrame, part: Part, settings: S
     else:
         several |= BASELINES in wide.columns["generation"]
         tables, numbers = _diagnosed(wide, settings)
-        units = "prompts with all their branches" if wide.unit else "prompts within each group"
-        numbers = numbers.with_columns(method=lit(f"bootstrap percentile; resampled: {units}"))
+        paired = "topics with the prompts about all groups" if by_topic else "prompts with all their branches"
+        units = paired if wide.unit else "prompts within each group"
+        how = _methods(wide.unit is not None) if definition.formulas.studentised else lit("bootstrap percentile")
+        numbers = numbers.with_columns(method=pl.format("{}; resampled: {}", how, lit(units)))
     numbers = beside(numbers, _counts(measures), "generation", "group")
     single = further.filter(col.target.is_null()).with_columns(
         unit=col.metric.replace_strict(FURTHER_UNITS, default="score", return_dtype=String),
@@ -425,15 +472,32 @@ def _diagnosed(wide: Wide, settings: Settings) -> tuple[dict[str, DataFrame], Da
         permutations=PERMUTATIONS,
         **drawn,
     )
-    means = overall_means(wide.table, columns, group="group", **drawn).with_columns(statistic=lit("mean"))
+    means = overall_means(wide.table, columns, group="group", definition=settings.definition, **drawn).with_columns(statistic=lit("mean"))
+    apart = found.groups.filter(col.difference.is_not_null(), col.statistic.is_in([statistic for _, statistic in KEY]))
+    numbers_of = {"estimate": "difference", "low": "difference_low", "high": "difference_high"}
+    apart = apart.select("statistic", "column", "group", "p", "q", comparison=lit(MINUS_OTHERS), **numbers_of)
     named = wide.columns.drop("baseline")
     tables = {
         name: table.join(named, on="column", maintain_order="left").drop("column")
-        for name, table in {**found._asdict(), "means": means}.items()
+        for name, table in {**found._asdict(), "means": means, "apart": apart}.items()
     }
     disparities = tables["disparities"].filter(col.comparison.is_in(COMPARED)).drop("group")
-    numbers = pl.concat([disparities, tables.pop("means"), tables["statistics"]], how="diagonal")
+    numbers = pl.concat([disparities, tables.pop("means"), tables["statistics"], tables.pop("apart")], how="diagonal")
     return tables, numbers
+
+
+def _methods(paired: bool) -> Expr:
+    """Return the interval, the test and the family of q of each number."""
+    smooth, means = ([name for name, one in STATISTICS.items() if getattr(one, field)] for field in ("bounds", "terms"))
+    within = " within the resampled units" if paired else ""
+    tested = when(col.statistic.is_in(means)).then(lit("Welch-James statistic")).otherwise(lit("statistic as it is"))
+    apart = f"{T_INTERVAL}; p: t test, not below that of permuted groups{within}; {FAMILY}, and all groups"
+    return (
+        when(col.comparison == MINUS_OTHERS).then(lit(apart))
+        .when(col.comparison.is_not_null()).then(pl.format(f"{LIFTED}; p: groups permuted{within}, {{}}; {FAMILY}", tested))
+        .when(col.statistic.is_in(smooth)).then(lit(T_INTERVAL))
+        .otherwise(lit("bootstrap percentile"))
+    )  # fmt: skip
 
 
 def _nothing_to_compare(wide: Wide, group: str) -> DataFrame:
@@ -454,6 +518,7 @@ def _described(numbers: DataFrame, part: Part) -> DataFrame:
         metric=when(single).then(lit("value")).otherwise(lit("disparity")),
         unit=when(col.comparison == "ratio").then(lit("ratio"))
         .when(single & (col.statistic == "selection_rate")).then(lit("share"))
+        .when(col.comparison == MINUS_OTHERS).then(lit("difference"))
         .otherwise(lit("score")),
         null_value=col.comparison.replace_strict(NULLS, default=None, return_dtype=Float64),
         key=key & generation.is_not_null() & ~col.calibrated,
@@ -468,6 +533,12 @@ def _counts(measures: DataFrame) -> DataFrame:
     rows = pl.concat([answers, prompts])
     rows = pl.concat([rows, rows.with_columns(group=None)], how="vertical_relaxed")
     return rows.group_by("generation", "group").agg(outcome_counts())
+
+
+def paired_by_topic(rows: DataFrame) -> bool:
+    """Check whether rows with the same root are prompts on the same topic, rather than branches of a prompt or the pairs of the user."""
+    branched = "branched_from" in rows.columns and rows["branched_from"].count() > 0
+    return not branched and "kind" in rows.columns and bool((rows["kind"] != "given").any())
 
 
 def wide_of(measures: DataFrame) -> Wide:

@@ -11,7 +11,17 @@ from polars import DataFrame, Float64, Series, col, lit, when
 from tiltmeter import stats
 from tiltmeter.arrays import Floats, Index
 from tiltmeter.benchmarks.configurations import BASELINES, options_of
-from tiltmeter.benchmarks.diagnosis import COMPARED, DEFAULT_STATISTICS, DEFINITIONS, SummaryOptions, cross, find_statistics, wide_of
+from tiltmeter.benchmarks.diagnosis import (
+    COMPARED,
+    DEFAULT_STATISTICS,
+    DEFINITIONS,
+    KEY,
+    MINUS_OTHERS,
+    SummaryOptions,
+    cross,
+    find_statistics,
+    wide_of,
+)
 from tiltmeter.benchmarks.resampled_summaries import (
     TABLE_CELLS,
     Design,
@@ -21,6 +31,7 @@ from tiltmeter.benchmarks.resampled_summaries import (
     as_observed,
     bootstrap,
     design_of,
+    minus_others,
     permutation,
     ranks,
     rows_with_value,
@@ -132,6 +143,10 @@ def _contrasts(pair: _Pair, columns: DataFrame, names: list[str]) -> list[DataFr
     found = stats.paired_difference(gaps[0][..., 0], gaps[1], gaps[2], units=held, reach=shares, level=level)
     axes = cross(DataFrame({"statistic": list(statistics)}), columns.select("generation", "feature", "calibrated"))
     made = [_with_numbers(cross(axes, DataFrame({"group": names})), gaps[0], found, held)]
+    apart = [minus_others(gap, held) for gap in gaps]
+    found = stats.paired_difference(apart[0][..., 0], apart[1], apart[2], units=held, reach=2 * shares, level=level)
+    compared = _with_numbers(cross(axes, DataFrame({"group": names})), apart[0], found, held)
+    made.append(compared.filter(col.statistic.is_in([statistic for _, statistic in KEY])).with_columns(comparison=lit(MINUS_OTHERS)))
     spreads = [stats.GroupValues(np.moveaxis(table, -2, -1), formulas) for table in tables]
     roots = np.asarray(pair.roots.max() + 1)
     for comparison in COMPARED:

@@ -15,12 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from polars import DataFrame, Float64, Series, col
+from polars import DataFrame, Float64, Series, col, when
 
 from tiltmeter.arrays import Floats, Index
 from tiltmeter.stats import (
     COMPARISONS,
     DEFAULT_FORMULAS,
+    STATISTICS,
     DisparityMeasure,
     Formulas,
     GroupValues,
@@ -31,8 +32,12 @@ from tiltmeter.stats import (
     excess_p,
     lifted_interval,
     order_codes,
+    paired_difference,
     standards,
+    studentise,
 )
+from tiltmeter.stats.arithmetic import CONSTANT, mean_present, ratio
+from tiltmeter.stats.intervals import critical_values
 from tiltmeter.study import Definition
 
 Layout = list[Index]
@@ -189,7 +194,8 @@ class SummaryRequest(NamedTuple):
 class Computed(NamedTuple):
     """Results by statistic and column: shape (S, C, G) for groups and (S, C, K) for comparisons; NaN where undefined.
 
-    `group` is the number of the group concerned by a comparison, -1 for none. `impact` is NaN except for the selection rate.
+    `group` is the number of the group concerned by a comparison, -1 for none. `impact` is NaN except for the selection rate. `difference`
+    is that of a group from the others.
     """
 
     estimate: Floats
@@ -206,6 +212,10 @@ class Computed(NamedTuple):
     impact: Floats
     impact_low: Floats
     impact_high: Floats
+    difference: Floats
+    difference_low: Floats
+    difference_high: Floats
+    difference_p: Floats
 
 
 def compute(design: Design, request: SummaryRequest) -> Computed:
@@ -236,13 +246,17 @@ def _computed_chunk(design: Design, request: SummaryRequest, columns: slice) -> 
         drawn = summaries(chosen, request, bootstrap(design, request.resamples, request.seed), standard)
         null = summaries(chosen, request, permutation(design, request.permutations, request.seed), standard)
         rows = np.broadcast_to(rows_with_value(chosen.values, chosen), observed.shape)
-        low, high = _group_intervals(observed, drawn, rows, request)
-        compared = [_comparisons(*part, request) for part in zip(observed, drawn, null, low, high, strict=True)]
+        reach = reach_of(chosen, request)
+        low, high = group_intervals(observed, drawn, rows, reach, request)
+        tested = _tested(chosen, request, standard)
+        parts = zip(observed, drawn, null, low, high, strict=True)
+        compared = [_comparisons(*part, tested.get(name), request) for name, part in zip(request.statistics, parts, strict=True)]
+        others = _against_others(observed, drawn, null, rows, reach, request)
         impacts = np.full((3, *observed.shape), np.nan)
         for s, name in enumerate(request.statistics):
             if name == "selection_rate":
                 impacts[:, s] = _impact_ratios(observed[s], drawn[s], null[s], high[s], request)
-    return Computed(observed, low, high, rows, *(np.stack(part) for part in zip(*compared, strict=True)), *impacts)
+    return Computed(observed, low, high, rows, *(np.stack(part) for part in zip(*compared, strict=True)), *impacts, *others)
 
 
 def rows_with_value(values: Floats, design: Design) -> Index:
@@ -296,27 +310,127 @@ def _group_batches(layout: Layout, columns: int) -> Iterator[tuple[slice, Index]
         first = last
 
 
-def _group_intervals(observed: Floats, drawn: Floats, rows: Index, request: SummaryRequest) -> tuple[Floats, Floats]:
-    """Compute bootstrap percentile intervals of all statistics, shape (S, C, G); NaN for groups with a single row.
+def reach_of(design: Design, request: SummaryRequest) -> Floats:
+    """Return the smallest and the largest possible value of each statistic, shape (2, S, C, 1); infinite if unbounded.
 
-    Where all resamples of a share agree, the interval is the exact bound (see `stats.rare_event_interval`).
+    Those of a mean are the smallest and the largest value of all groups.
     """
+    ends = np.fmin.reduce(design.values, axis=1), np.fmax.reduce(design.values, axis=1)
+    held = {"mean": ends} if request.formulas.studentised else {}
+    bounds = (held.get(name, one.bounds or (-np.inf, np.inf)) for name, one in request.statistics.items())
+    return np.stack([np.broadcast_arrays(*pair, ends[0])[:2] for pair in bounds], axis=1)[..., None]
+
+
+def group_intervals(observed: Floats, drawn: Floats, rows: Index, reach: Floats, request: SummaryRequest) -> tuple[Floats, Floats]:
+    """Compute bootstrap intervals of all statistics, shape (S, C, G); NaN for groups with a single row.
+
+    Intervals of smooth statistics are t intervals with the bootstrap standard error, those of others are percentiles. Where all resamples
+    of a share or a mean agree, the interval is the exact bound (see `stats.rare_event_interval`).
+    """
+    from scipy.special import stdtrit
+
     low, _, high = column_quantiles(drawn, request.level)
-    slack = 1.0 - ((1.0 - request.level) / 2.0) ** (1.0 / np.maximum(rows, 1))
-    shares = np.array([one.share for one in request.statistics.values()])[:, None, None]
-    agreed = shares & (low == high)
-    low, high = np.where(agreed, np.maximum(0.0, observed - slack), low), np.where(agreed, np.minimum(1.0, observed + slack), high)
+    slack = (1.0 - ((1.0 - request.level) / 2.0) ** (1.0 / np.maximum(rows, 1))) * (reach[1] - reach[0])
+    agreed = np.isfinite(slack) & (low == high)
+    if request.formulas.studentised:
+        smooth = np.array([one.bounds is not None for one in request.statistics.values()])[:, None, None]
+        half = stdtrit(rows - 1.0, (1.0 + request.level) / 2.0) * np.sqrt(_squared_errors(drawn, rows))
+        low, high = np.where(smooth, (observed - half, observed + half), (low, high))
+    low, high = np.where(agreed, (observed - slack, observed + slack), (low, high))
     unknown = np.isnan(observed) | (rows < 2)
-    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+    return np.where(unknown, np.nan, np.maximum(low, reach[0])), np.where(unknown, np.nan, np.minimum(high, reach[1]))
+
+
+def _squared_errors(drawn: Floats, rows: Index) -> Floats:
+    """Compute squared standard errors from resamples (..., R) of n rows, multiplied by n / (n - 1) so that they are unbiased for means."""
+    return mean_present((drawn - mean_present(drawn)[..., None]) ** 2) * ratio(rows, rows - 1.0)
+
+
+LEAST_SPREAD = 0.01
+"""Smallest variance of a group in a studentised test, as a share of the variance of all rows: groups of equal values have none."""
+
+
+def _error_of_mean(sample: Sample) -> Floats:
+    """Compute the squared standard error of the mean, 1 if nothing varies; `sample.standard` is the variance of all rows."""
+    overall = sample.standard[..., 0]
+    own = np.where(sample.count > 1, sample.spread * ratio(sample.count, sample.count - 1.0), overall)
+    return np.where(overall > 0, np.maximum(own, LEAST_SPREAD * overall) / sample.count, 1.0)
+
+
+class _Tested(NamedTuple):
+    """Studentised values (C, 1 + N, G) of the data and of the permutations, and sum (C,) of the inverse squared standard errors."""
+
+    values: Floats
+    weight: Floats
+
+
+def _tested(design: Design, request: SummaryRequest, standard: Floats) -> dict[str, _Tested]:
+    """Studentise the statistics that are means over rows."""
+    known = {name: one.terms for name, one in request.statistics.items() if one.terms is not None}
+    if not (known and request.formulas.studentised and request.permutations):
+        return {}
+    sample = Sample(design.values, None, standard[:, None], request.options, request.formulas)
+    asked = request._replace(statistics={"mean": STATISTICS["mean"], "error": Statistic(_error_of_mean)})
+    plans = as_observed(design), permutation(design, request.permutations, request.seed)
+    made = {}
+    for name, terms_of in known.items():
+        terms = terms_of(sample)
+        centred = terms if design.units is None else _within_units(terms, design.units)
+        variance = mean_present((centred - mean_present(centred)[:, None]) ** 2)
+        variance[variance <= CONSTANT * mean_present(terms**2)] = 0.0
+        tables = [summaries(design._replace(values=centred), asked, plan, variance) for plan in plans]
+        means, errors = np.moveaxis(np.concatenate(tables, axis=-1), -1, -2)
+        made[name] = _Tested(studentise(means, errors), np.nansum(1.0 / errors[:, 0], axis=-1))
+    return made
+
+
+def _within_units(terms: Floats, units: Index) -> Floats:
+    """Subtract the mean of its unit from each row (C, N); rows alone in their unit, which cannot be permuted, are missing."""
+    rows = DataFrame(terms.T).fill_nan(None).with_columns(unit=units)
+    value = pl.exclude("unit")
+    return rows.select(when(value.count().over("unit") > 1).then(value - value.mean().over("unit"))).to_numpy().T.astype(np.float64)
+
+
+def minus_others(values: Floats, rows: Index) -> Floats:
+    """Subtract from each group's statistic (..., G, R) the mean of the other groups, weighted by their rows (..., G)."""
+    weight = np.where(np.isnan(values), 0.0, rows[..., None])
+    weighted = weight * np.nan_to_num(values)
+    return values - ratio(*(part.sum(axis=-2, keepdims=True) - part for part in (weighted, weight)))
+
+
+def _against_others(observed: Floats, drawn: Floats, null: Floats, rows: Index, reach: Floats, request: SummaryRequest) -> Floats:
+    """Compute the difference of each group from the mean of the others, weighted by rows, with interval and p, shape (4, S, C, G).
+
+    The degrees of freedom are those of the group, or of the others if they have fewer rows.
+    """
+    if not request.formulas.studentised:
+        return np.full((4, *observed.shape), np.nan)
+    difference, samples, exchanged = (minus_others(values, rows) for values in (observed[..., None], drawn, null))
+    # As in `_squared_errors`.
+    samples = difference + (samples - difference) * np.sqrt(ratio(rows, rows - 1.0))[..., None]
+    units = np.minimum(rows, rows.sum(axis=-1, keepdims=True) - rows)
+    found = paired_difference(
+        difference[..., 0],
+        samples,
+        exchanged if request.permutations else None,
+        units=units,
+        reach=reach[1] - reach[0],
+        level=request.level,
+    )
+    return np.stack([difference[..., 0], *found])
 
 
 def _comparisons(
-    observed: Floats, drawn: Floats, null: Floats, group_low: Floats, group_high: Floats, request: SummaryRequest
+    observed: Floats, drawn: Floats, null: Floats, group_low: Floats, group_high: Floats, tested: _Tested | None, request: SummaryRequest
 ) -> tuple[Floats, ...]:
-    """Compute all comparisons of one statistic: (C, K) estimate, low, high, p and group; (C, G) z and outlier."""
+    """Compute all comparisons of one statistic: (C, K) estimate, low, high, p and group; (C, G) z and outlier.
+
+    With studentised values, p is that of their comparison.
+    """
     here = GroupValues(observed, request.formulas)
     there, permuted = (GroupValues(np.moveaxis(part, -2, -1), request.formulas) for part in (drawn, null))
     groups = _groups_of(here)
+    studentised = None if tested is None else GroupValues(tested.values, request.formulas)
     results = []
     for comparison in COMPARISONS.values():
         raw = comparison.compute(here)
@@ -325,11 +439,18 @@ def _comparisons(
         samples, relabelled = (comparison.compute(part) if part.values.size else none for part in (there, permuted))
         unknown = np.isnan(raw)
         group = np.where(unknown, -1, groups.get(comparison.group, -1))
-        p = excess_p(raw, relabelled, comparison.extreme) if comparison.extreme and relabelled.size else np.full(raw.shape, np.nan)
+        if not (comparison.extreme and relabelled.size):
+            p = np.full(raw.shape, np.nan)
+        elif studentised is None:
+            p = excess_p(raw, relabelled, comparison.extreme)
+        else:
+            values = comparison.compute(studentised) if comparison.none is None else studentised.size
+            p = excess_p(np.where(unknown, np.nan, values[:, 0]), values[:, 1:], 1)
         if not samples.size:
             low = high = np.full(raw.shape, np.nan)
         elif comparison.none is not None:
-            low, high = _lifted_ends(comparison, raw, samples, relabelled, request.level)
+            share = None if tested is None else _least_share(tested, here, request.level)
+            low, high = _lifted_ends(comparison, raw, samples, relabelled, share, request.level)
         elif comparison.group in ("max", "min") and not comparison.extreme:
             # The interval of the group that is observed as largest or smallest; in resamples, it may be another group.
             low, high = (np.take_along_axis(side, np.maximum(group, 0)[:, None], axis=1)[:, 0] for side in (group_low, group_high))
@@ -342,11 +463,26 @@ def _comparisons(
     return (*(np.stack(part, axis=-1) for part in zip(*results, strict=True)), here.z, outlier)
 
 
-def _lifted_ends(comparison: DisparityMeasure, raw: Floats, samples: Floats, relabelled: Floats, level: float) -> tuple[Floats, Floats]:
+def _least_share(tested: _Tested, here: GroupValues, level: float) -> Floats:
+    """Compute a lower bound of the true range as a share of the observed one, shape (C,), from the Welch-James statistic.
+
+    The true differences have at least the size sqrt(statistic) - sqrt(critical value) if they are weighted as in the statistic (Scheffe
+    1953), which is at most half the range times sqrt(sum of the weights).
+    """
+    sizes = np.sqrt(GroupValues(tested.values).size)
+    beyond = sizes[:, 0] - critical_values(sizes[:, 1:], level)
+    return np.clip(ratio(2.0 * beyond / np.sqrt(tested.weight), here.max - here.min), 0.0, 1.0)
+
+
+def _lifted_ends(
+    comparison: DisparityMeasure, raw: Floats, samples: Floats, relabelled: Floats, share: Floats | None, level: float
+) -> tuple[Floats, Floats]:
     """Compute the corrected interval of a distance, which is biased upwards, or of a ratio, which is biased downwards."""
     assert comparison.none is not None
     sign, none = comparison.extreme, comparison.none
-    low, high = lifted_interval(sign * (raw - none), sign * (samples - none), sign * (relabelled - none), level)
+    distance = sign * (raw - none)
+    floor = None if share is None else share * distance
+    low, high = lifted_interval(distance, sign * (samples - none), sign * (relabelled - none), level, floor)
     return (low, high) if sign > 0 else (np.maximum(none - high, 0.0), none - low)
 
 

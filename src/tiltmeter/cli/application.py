@@ -63,6 +63,7 @@ def run(
     params: o.Params = None,
     replace: o.Replace = None,
     definition: o.Definition = None,
+    size: o.Size = None,
     limit: o.Limit = None,
     repeats: o.Repeats = None,
     seed: o.Seed = None,
@@ -96,6 +97,7 @@ def run(
             judge_base_url=judge_base_url,
             judge_options=o.key_values("-J", judge_options),
             definition=definition,
+            size=size,
             limit=limit,
             repeats=repeats,
             seed=seed,
@@ -126,6 +128,7 @@ def plan(
     judge: o.JudgeName = None,
     params: o.Params = None,
     definition: o.Definition = None,
+    size: o.Size = None,
     limit: o.Limit = None,
     repeats: o.Repeats = None,
     seed: o.Seed = None,
@@ -133,6 +136,10 @@ def plan(
     max_tokens: o.MaxTokens = None,
     max_connections: o.MaxConnections = 64,
     rpm: o.RequestsPerMinute = None,
+    heterogeneity: Annotated[
+        float,
+        typer.Option(min=0, max=3, metavar="SD", help="Assumed differences between questions, names and wordings (logit); 0.4 is large."),
+    ] = 0.0,
     prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the prompts here (.csv, .jsonl or .parquet).")] = None,
     output: o.Format = "table",
 ) -> None:
@@ -145,6 +152,7 @@ def plan(
         model=model or (),
         judge=judge,
         definition=definition,
+        size=size,
         limit=limit,
         repeats=repeats,
         seed=seed,
@@ -152,6 +160,7 @@ def plan(
         params=o.key_values("-P", params),
         sampling={"max_tokens": max_tokens},
         limits=Limits(max_connections=max_connections, requests_per_minute=rpm),
+        heterogeneity=heterogeneity,
     )
     if prompts is not None:
         reports.write_table(planned.design.drop("part"), prompts)

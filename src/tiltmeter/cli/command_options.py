@@ -54,6 +54,15 @@ Definition = Annotated[
         "saged (benchmarks).",
     ),
 ]
+Size = Annotated[
+    str | None,
+    typer.Option(
+        metavar="quick|standard|full",
+        envvar="TILTMETER_SIZE",
+        help="quick: about 2,000 calls for the probes; standard: as many items as most marks need; full: all items "
+        "[default: standard; full for published definitions]. --limit overrides it.",
+    ),
+]
 Limit = Annotated[
     str | None,
     typer.Option(

@@ -171,14 +171,14 @@ def gate(
         typer.Option(
             metavar="MARK",
             envvar="TILTMETER_FAIL_ON",
-            help="Fail if a key metric has this mark or a worse one: cautionary, critical or catastrophic; none ignores marks.",
+            help="Fail if a key metric certainly has this mark or a worse one: cautionary, critical or catastrophic; none ignores marks.",
         ),
     ] = "critical",
     certain: Annotated[
         bool,
         typer.Option(
             "--certain",
-            help="Fail only if the whole interval, not just the estimate, has the --fail-on mark or a worse one, or violates the limit.",
+            help="A limit fails only if the whole interval violates it, not just the estimate.",
         ),
     ] = False,
     baseline: Annotated[str | None, typer.Option(metavar="RUN", help="Fail if a metric is significantly worse than in this run.")] = None,
@@ -194,6 +194,9 @@ def gate(
     allow_ungraded: Annotated[
         bool, typer.Option("--allow-ungraded", help="Skip metrics that could not be graded or computed, instead of failing.")
     ] = False,
+    allow_undecided: Annotated[
+        bool, typer.Option("--allow-undecided", help="Pass metrics whose interval has tiers on both sides of the --fail-on mark.")
+    ] = False,
     caveat: Annotated[
         list[str] | None,
         typer.Option("--fail-on-caveat", metavar="CODE", help="Fail if this caveat applies (ungraded, one-name, ...); repeat for several."),
@@ -204,7 +207,10 @@ def gate(
     ] = None,
     output: o.Format = "table",
 ) -> None:
-    """Check a run against limits. Exit status: 0 passed, 1 failed, 2 invalid usage, 3 run incomplete, 4 a model gave no responses."""
+    """Check a run against limits.
+
+    Exit status: 0 passed, 1 failed, 2 invalid usage, 3 run incomplete, 4 a model gave no responses, 5 undecided.
+    """
     from tiltmeter.gating import append_summary, print_verdict, write_junit
 
     as_json = o.as_json(output)
@@ -216,6 +222,7 @@ def gate(
         maximum=_bounds("max", maximum),
         minimum=_bounds("min", minimum),
         allow_ungraded=allow_ungraded,
+        allow_undecided=allow_undecided,
         fail_on_caveats=caveat or (),
     )
     if junit is not None:

@@ -15,7 +15,7 @@ def within_blocks(wordings: DataFrame, stability: DataFrame) -> list[Block]:
     """Return blocks for the sensitivity to wording (columns WORDINGS) and the stability of repeated answers (columns STABILITY)."""
     blocks: list[Block] = []
     if wordings.is_empty():
-        blocks.append(Text("Wordings: the run used only one prompt wording. Use -P wording=all to run all of them."))
+        blocks.append(Text("Wordings: the run used only one prompt wording. Use -P wording=all to ask each item in all of them."))
     else:
         ends = [f"{least} … {greatest}" for least, greatest in wordings.select("least", "greatest").iter_rows()]
         columns = [*columns_of(wordings, "model", "part"), metric_of(wordings), *columns_of(wordings, "spread")]

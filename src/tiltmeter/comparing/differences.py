@@ -10,7 +10,8 @@ import polars as pl
 from polars import Boolean, DataFrame, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter import stats
-from tiltmeter.study import CONTRASTS, MARKS, NAMED, UNITS, Schema, beside, conform
+from tiltmeter.blocks import MARKS
+from tiltmeter.study import CONTRASTS, NAMED, UNITS, Schema, beside, conform
 
 VERDICTS = ("better", "worse", "unchanged", "undecidable")
 

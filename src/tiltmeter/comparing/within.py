@@ -6,12 +6,12 @@ from itertools import combinations
 from pathlib import Path
 
 import polars as pl
-from polars import DataFrame, Float64, Int64, String, col, lit
+from polars import DataFrame, Float64, Int64, Series, String, col, lit
 
 from tiltmeter import stats
 from tiltmeter.comparing.sides import Side, SideView, models_of, opened
 from tiltmeter.runs import Run, load
-from tiltmeter.study import NAMED, Part, Schema, Settings, beside, conform, q_values
+from tiltmeter.study import CONTRASTS, NAMED, Part, Schema, Settings, beside, conform, q_values
 
 WORDINGS: Schema = {
     "model": String,
@@ -27,14 +27,15 @@ WORDINGS: Schema = {
 }
 """Columns of the table of wording sensitivity, one row per key metric with several wordings."""
 
-HOW = "Bonferroni-corrected smallest p over all pairs of wordings; each pair over the same items"
+HOW = "Bonferroni-corrected smallest p over all pairs of wordings; {}"
 
 
 def wording_sensitivity(run: Run | str | Path, model: str | None = None) -> DataFrame:
     """Compute the spread of each key metric over the prompt wordings of a run, and test whether any two wordings differ.
 
-    Each pair of wordings is contrasted over the shared items, in the same way as two models. The spread is biased upwards by noise. The
-    p-value is the smallest p over all pairs of wordings after a Bonferroni correction.
+    Each pair of wordings is contrasted over the shared items, in the same way as two models. If each item was asked in one wording only,
+    the estimates of two wordings are compared as independent ones. The spread is biased upwards by noise. The p-value is the smallest p
+    over all pairs of wordings after a Bonferroni correction.
 
     Parameters
     ----------
@@ -73,10 +74,13 @@ def _of_part(part: Part, side: Side, settings: Settings) -> DataFrame:
     views = {
         str(wording): SideView(side, part.name, mine) for (wording,), mine in sorted(measures.partition_by("wording", as_dict=True).items())
     }
-    pairs = []
+    pairs, how = [], "each pair over the same items"
     for one, another in combinations(views, 2):
         contrast = part.contrast(views[one], views[another], settings)
-        if contrast is not None:
+        if contrast is None:
+            how = "the items of two wordings are different ones"
+            contrast = _independent(side.findings.filter(col.part == part.name), one, another, settings.level)
+        if contrast.height:
             pairs.append(contrast.filter(col.metric.is_in(key.implode())).with_columns(one=lit(one), other=lit(another)))
     if not pairs:
         return DataFrame(schema=dict(WORDINGS))
@@ -98,7 +102,17 @@ def _of_part(part: Part, side: Side, settings: Settings) -> DataFrame:
         )
     )
     table = beside(placed, tested, *NAMED)
-    return conform(table.with_columns(model=lit(side.model), part=lit(part.name), how=lit(HOW)), WORDINGS)
+    return conform(table.with_columns(model=lit(side.model), part=lit(part.name), how=lit(HOW.format(how))), WORDINGS)
+
+
+def _independent(findings: DataFrame, one: str, another: str, level: float) -> DataFrame:
+    """Return the differences (columns CONTRASTS) between the findings of two wordings of different items."""
+    sides = [findings.filter(col.wording == wording).with_columns(wording=lit(None, String)) for wording in (one, another)]
+    pairs = sides[0].join(sides[1], on=list(NAMED), nulls_equal=True, suffix="_2")
+    estimates, lows, highs = (pairs.select(name, f"{name}_2").to_numpy() for name in ("estimate", "low", "high"))
+    low, high, p = map(Series, stats.independent_difference(estimates, lows, highs, level))
+    made = pairs.select(*NAMED, difference=col.estimate_2 - col.estimate, low=low, high=high, p=p)
+    return conform(made, CONTRASTS).with_columns(col(Float64).fill_nan(None))
 
 
 STABILITY: Schema = {

@@ -20,8 +20,8 @@ HOW_TO_READ = (
     " control the false discovery rate over all tested metrics of the model."
 )
 WHAT_MARKS_SAY = (
-    "Marks, best first: healthy, cautionary, critical, catastrophic. “could be” lists other tiers that the interval reaches. Ungraded: too"
-    " few answers could be parsed, or the interval spans all tiers."
+    "Tiers, best first: healthy, cautionary, critical, catastrophic. A mark is the range of tiers that the 90% interval touches. Undecided:"
+    " it reaches from healthy to critical or beyond. Ungraded: too few answers could be parsed, or there were too few items."
 )
 
 

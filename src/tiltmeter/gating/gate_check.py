@@ -11,18 +11,18 @@ from typing import Any
 
 from polars import DataFrame, col
 
-from tiltmeter.blocks import Block, Callout, Chart, Column, Graded, Headline, IntervalRow, Intervals, Table, Text
+from tiltmeter.blocks import MARKS, UNGRADED, Block, Callout, Chart, Column, Graded, Headline, IntervalRow, Intervals, Table, Text
 from tiltmeter.comparing import compare
-from tiltmeter.errors import EXIT_GATE, EXIT_INCOMPLETE, EXIT_OK, EXIT_PROVIDER, InputError
+from tiltmeter.errors import EXIT_GATE, EXIT_INCOMPLETE, EXIT_OK, EXIT_PROVIDER, EXIT_UNDECIDED, InputError
 from tiltmeter.gating.rule_files import Limit, Rules
 from tiltmeter.paths import sha256
 from tiltmeter.reports import Result
 from tiltmeter.reports.words import level_words, mark_words
 from tiltmeter.runs import Run, caveats, sentences
 from tiltmeter.runs.opened_run import NARROW, OF_THE_WHOLE
-from tiltmeter.study import MARKS, NAMED, metric_name
+from tiltmeter.study import NAMED, metric_name
 
-FAILING = ("failed", "undecided")
+FAILING = ("failed", "ungraded", "undecided")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,9 @@ class Check:
     rule: str
     """The rule: `fail-on critical`, `max gest/stereotype_rate=0.1` or `baseline NAME`."""
     status: str
-    """"passed", "failed", "undecided" (no estimate or mark, which does not pass) or "skipped" (no estimate or mark, but allowed)."""
+    """"passed", "failed", "undecided" (the range of the mark lies on both sides of the rule), "ungraded" (no estimate or mark) or
+    "skipped" (no estimate or mark, but allowed).
+    """
     reason: str
     """One sentence with the estimate and its interval."""
     study: str
@@ -83,11 +85,14 @@ class Verdict(Result):
     """Notes that do not affect the outcome."""
     barred: int = EXIT_OK
     """Exit status that the problems cause; 0 without problems."""
+    allow_undecided: bool = False
+    """Whether undecided checks pass."""
 
     @property
     def failures(self) -> list[Check]:
-        """Checks that do not pass: failed ones first, then undecided ones."""
-        return sorted((one for one in self.checks if one.status in FAILING), key=lambda one: FAILING.index(one.status))
+        """Checks that do not pass: failed ones first, then those without an estimate or mark, then undecided ones."""
+        failing = FAILING[:-1] if self.allow_undecided else FAILING
+        return sorted((one for one in self.checks if one.status in failing), key=lambda one: failing.index(one.status))
 
     @property
     def is_checked(self) -> bool:
@@ -96,10 +101,15 @@ class Verdict(Result):
 
     @property
     def exit_code(self) -> int:
-        """Exit status: 0 passed, 1 a check failed or nothing was checked, 3 run incomplete or empty, 4 a model gave no answers."""
+        """Exit status.
+
+        0 passed, 1 a check failed or nothing was checked, 3 run incomplete or empty, 4 a model gave no answers, 5 undecided.
+        """
         if self.barred != EXIT_OK:
             return self.barred
-        return EXIT_OK if self.is_checked and not self.failures else EXIT_GATE
+        if not self.failures:
+            return EXIT_OK if self.is_checked else EXIT_GATE
+        return EXIT_UNDECIDED if all(one.status == "undecided" for one in self.failures) else EXIT_GATE
 
     @property
     def passed(self) -> bool:
@@ -125,11 +135,12 @@ class Verdict(Result):
     def headline(self) -> str:
         """Outcome in one line."""
         counts = Counter(one.status for one in self.checks)
-        found = [f"{counts[status]:,} {status}" for status in ("passed", "failed", "undecided", "skipped") if counts[status]]
+        found = [f"{counts[status]:,} {status}" for status in ("passed", *FAILING, "skipped") if counts[status]]
         summary = ", ".join(found if self.is_checked else ["nothing could be checked", *found])
         if self.problems:
             return f"gate not passed: the run cannot be checked ({summary})"
-        return f"gate {'passed' if self.passed else 'failed'}: {summary}"
+        outcome = {EXIT_OK: "passed", EXIT_UNDECIDED: "undecided"}.get(self.exit_code, "failed")
+        return f"gate {outcome}: {summary}"
 
 
 def made_check(rule: str, status: str, reason: str, row: Mapping[str, Any]) -> Check:
@@ -254,7 +265,7 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
         if not problems:
             raise
         problems.append(str(error))  # an incomplete run may lack the metric of a limit
-    return Verdict(run.place, about, checks, problems, notes, barred)
+    return Verdict(run.place, about, checks, problems, notes, barred, rules.allow_undecided)
 
 
 def _checks(findings: DataFrame, rules: Rules, notes: list[str]) -> list[Check]:
@@ -305,16 +316,17 @@ def _problems(findings: DataFrame, about: Mapping[str, Any]) -> tuple[int, list[
 
 
 def _check_marks(findings: DataFrame, rules: Rules, worst: str) -> Iterator[Check]:
-    beyond = MARKS[MARKS.index(worst) :]
+    """Yield a check of each mark: failed if all its tiers are `worst` or worse, passed if none is, otherwise undecided."""
     for row in findings.filter("key", col.mark.is_not_null()).iter_rows(named=True):
-        deciding = row["mark_best"] or row["mark"] if rules.certain else row["mark"]
-        if row["mark"] not in MARKS:
+        if row["mark"] == UNGRADED:
             status, reason = rules.open, f"ungraded{_because(row)}"
         else:
-            status = "failed" if deciding in beyond else "passed"
+            ends = (row["mark_best"] or row["mark"], row["mark_worst"] or row["mark"])
+            beyond = [MARKS.index(tier) >= MARKS.index(worst) for tier in ends]
+            status = "failed" if all(beyond) else "undecided" if any(beyond) else "passed"
             graded = Graded(row["mark"], row["mark_best"], row["mark_worst"])
             reason = f"{shown_number(row['estimate'])} ({_interval(row)}) is {mark_words(graded)}"
-        yield made_check(f"fail-on {worst}{' (whole interval)' * rules.certain}", status, reason, row)
+        yield made_check(f"fail-on {worst}", status, reason, row)
 
 
 _BOUNDS: Mapping[str, tuple[Callable[[float, float], bool], str, str, str]] = {

@@ -114,7 +114,7 @@ def _markdown(verdict: Verdict) -> str:
     lines = [f"### Tiltmeter: {_plain(verdict.headline)}", "", f"{_plain(study)}, run {_plain(verdict.run)}"]
     if sentences := (*verdict.problems, *verdict.notes):
         lines += ["", *(f"* {_plain(line)}" for line in sentences[:ROWS])]
-    checks = verdict.failures + [one for one in verdict.checks if one.status not in ("failed", "undecided")]
+    checks = verdict.failures + [one for one in verdict.checks if one not in verdict.failures]
     if checks:
         lines += ["", "| status | model | metric | reason | rule |", "|---|---|---|---|---|"]
     for one in checks[:ROWS]:

@@ -10,10 +10,10 @@ from typing import Self
 
 from polars import DataFrame, col
 
+from tiltmeter.blocks import MARKS
 from tiltmeter.errors import CAVEATS, InputError, error_prefix
 from tiltmeter.registry import check_known
 from tiltmeter.runs.opened_run import OF_THE_WHOLE, narrowed
-from tiltmeter.study import MARKS
 
 _NAMES = ("model", "part", *OF_THE_WHOLE)
 """Fields by which a limit can be restricted, as in `tiltmeter show`."""
@@ -106,12 +106,14 @@ class Rules:
     fail_on: str | None = "critical"
     """Mark from which key metrics fail (this one and worse ones); None ignores marks."""
     certain: bool = False
-    """If True, a check fails only if the whole interval is beyond the mark or limit; if False, the estimate decides."""
+    """If True, a limit fails only if the whole interval is beyond it; if False, the estimate decides. Marks are ranges in any case."""
     limits: tuple[Limit, ...] = ()
     allow_ungraded: bool = False
     """If True, metrics that could not be computed or graded are skipped instead of failing."""
     fail_on_caveats: tuple[str, ...] = ()
     """Codes of caveats that make the gate fail."""
+    allow_undecided: bool = False
+    """If True, metrics whose mark lies on both sides of `fail_on` pass."""
 
     def __post_init__(self) -> None:
         """Raise InputError for an unknown mark, the best mark, or an unknown caveat."""
@@ -123,4 +125,4 @@ class Rules:
     @property
     def open(self) -> str:
         """Status of checks that have no estimate or mark to check."""
-        return "skipped" if self.allow_ungraded else "undecided"
+        return "skipped" if self.allow_ungraded else "ungraded"

@@ -96,8 +96,8 @@ def match_probe_log(path: Source, log: DataFrame, design: DataFrame) -> DataFram
     found, wanted = (frame.select(_WHERE).unique().height for frame in (log, mine))
     if found != wanted:
         raise InputError(
-            f"{path} has {found:,} prompts where {part} has {wanted:,}; only logs of the standard suite can be read "
-            "(seed 123, the default sample_k and num_reorderings)"
+            f"{path} has {found:,} prompts where {part} has {wanted:,}; add --limit full (only logs of the whole suite can be read: "
+            "seed 123, the default sample_k and num_reorderings)"
         )
     placed = log.drop("prompt_id").join(mine, on=_WHERE, maintain_order="left")
     for row in placed.iter_rows(named=True):

@@ -223,7 +223,7 @@ def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame,
     for i, (path, table) in enumerate(tables):
         if i not in kept:
             what = "prompt_id" if table["prompt_id"].is_not_null().any() else "prompt"
-            compare = "compare with `tiltmeter plan STUDY --prompts FILE`"
+            compare = "compare with `tiltmeter plan STUDY --prompts FILE`, or add --limit full if all items were asked"
             raise InputError(f"{path}: no {what} of the table matches a prompt of this study; {compare}")
     again = found.filter(~pl.struct(_ATTEMPT).is_first_distinct())
     if not again.is_empty():

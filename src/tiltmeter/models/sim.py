@@ -38,8 +38,12 @@ _RANGES: Mapping[str, Range] = {
     "verbosity": (int, 0, 2),
     "seed": (int, 0, inf),
     "latency": (float, 0, 600),
+    "cluster_sd": (float, 0, 3),
+    "wording_sd": (float, 0, 3),
 }
 """Keys of `-M key=value`."""
+_EFFECTS = ("cluster_sd", "wording_sd")
+"""Dials of random effects, which the fingerprint contains only if they are not 0."""
 _TOLERANCE = 1e-6
 
 
@@ -57,6 +61,9 @@ class Dials:
         0 terse, 1 natural, 2 verbose with Markdown and reasoning.
     seed
         Different seeds give independent answers.
+    cluster_sd, wording_sd
+        Standard deviation (logit) of the random effects of each name, question or scenario, and of each wording, on the answers about each
+        gender or identity.
 
     Raises
     ------
@@ -71,6 +78,8 @@ class Dials:
     unreadable: float = 0.0
     verbosity: int = 1
     seed: int = 0
+    cluster_sd: float = 0.0
+    wording_sd: float = 0.0
 
     def __post_init__(self) -> None:
         if self.refusal + self.unreadable > 1:
@@ -100,8 +109,9 @@ class SimulatedModel(NamedModel):
 
     def __init__(self, name: str, dials: Dials, *, latency: float = 0.0) -> None:
         values = dials.mapping()
-        shown = [f"{'bias.' if dial in HARMS else ''}{dial}={value:g}" for dial, value in values.items() if dial != "seed"]
-        self._dialled = " ".join([f"sim/{VERSION}", *shown, f"seed={dials.seed}"])
+        shown = [f"{'bias.' if dial in HARMS else ''}{dial}={value:g}" for dial, value in values.items() if dial not in ("seed", *_EFFECTS)]
+        effects = [f"{dial}={values[dial]:g}" for dial in _EFFECTS if values[dial]]
+        self._dialled = " ".join([f"sim/{VERSION}", *shown, f"seed={dials.seed}", *effects])
         super().__init__(name, self._dialled)
         self.dials, self.latency = dials, latency
         self._plans: dict[bytes, tuple[AnswerPlan, ...]] = {}

@@ -22,6 +22,7 @@ from tiltmeter.probes.metric import (
     MetricKey,
     NamedMetric,
     ProbeDefinition,
+    Spread,
     Sums,
     Values,
     describe_metric,
@@ -30,7 +31,7 @@ from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.study import CONTRASTS, EXAMPLES, Settings, conform
 
 if TYPE_CHECKING:
-    from tiltmeter.arrays import Floats
+    from tiltmeter.arrays import Floats, Index
 
 
 FEWEST = 5
@@ -41,6 +42,12 @@ UNREAD_RATES = (
     Metric("undetected_rate_attempts", "Share of the attempts without a readable answer."),
     Metric("undetected_rate_items", "Share of the items without any readable attempt."),
 )
+
+WORDINGS = "wordings"
+"""The clusters of items that were dealt the same wording."""
+
+FEWEST_CLUSTERS = 10
+"""With fewer clusters of a kind, findings name their number."""
 
 SHOWN = 5
 """Examples per finding, each from a different item."""
@@ -76,6 +83,32 @@ class OutcomeCounts(NamedTuple):
         return self.answered / self.attempts if self.attempts else 0.0
 
 
+class ItemClusters(NamedTuple):
+    """Assignment of items to clusters: the questions, names or wordings that a population is sampled by.
+
+    `items` (M,) and `numbers` (M,) are pairs of an item's row and a cluster's number; each item belongs to `members` clusters.
+    """
+
+    noun: str
+    items: Index
+    numbers: Index
+    members: int
+
+    @property
+    def size(self) -> int:
+        """Number of clusters."""
+        return int(self.numbers.max(initial=-1)) + 1
+
+    def totals(self, values: Floats) -> Floats:
+        """Return the column totals of each cluster, shape (clusters, columns), from per-item values (items, columns)."""
+        import numpy as np
+
+        order = np.argsort(self.numbers, kind="stable")
+        starts = np.searchsorted(self.numbers[order], np.arange(self.size))
+        found: Floats = np.add.reduceat(values[self.items[order]], starts, axis=0)
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class CountedItems:
     """Counts per item of one model's answers, with the metrics computed from their totals.
@@ -96,6 +129,8 @@ class CountedItems:
         Descriptions of the metrics.
     groups
         Names of exchangeable groups g with columns "g:what"; needed for metrics of kind "maximum".
+    clusters
+        Clusters of items that are treated as a random sample.
     """
 
     measures: DataFrame
@@ -106,6 +141,7 @@ class CountedItems:
     formulas: Callable[[Sums], Values]
     metrics: Sequence[Metric]
     groups: Sequence[str]
+    clusters: Sequence[ItemClusters] = ()
     _outcomes: dict[tuple[tuple[str, str], ...], OutcomeCounts] = field(default_factory=dict)
 
     def outcomes(self, where: Mapping[str, str]) -> OutcomeCounts:
@@ -177,19 +213,84 @@ def unread_rates(s: Sums) -> Values:
     }
 
 
+def population(clusters: Sequence[ItemClusters]) -> dict[str, str]:
+    """Return the `estimand` of estimates with these clusters, which names the number of clusters of a kind if it is small."""
+    if not clusters:
+        return {}
+    nouns = [one.noun for one in clusters if one.noun != WORDINGS] or ["items"]
+    where = ", in wordings like these" if clusters[-1].noun == WORDINGS else ""
+    few = [f"{one.size} {one.noun}" for one in clusters if one.size < FEWEST_CLUSTERS]
+    return {"estimand": f"{' and '.join(nouns)} like these{where}" + (f" (only {' and '.join(few)})" if few else "")}
+
+
 def estimate_metrics(counted: CountedItems, definition: ProbeDefinition, settings: Settings) -> list[Estimate]:
-    """Estimate all metrics of a probe with intervals, sorted by name."""
+    """Estimate all metrics of a probe with intervals, sorted by name.
+
+    If all items agree, the exact bound uses the number of items or of clusters, whichever is smaller, and at most the number of strata
+    times the size of the smallest one, which is enough for any metric that weights the strata equally (by Jensen's inequality).
+    """
+    import numpy as np
+
     samples = counted.compute(definition.resample(counted.values, counted.strata, settings))
     point, described = counted.observed(), counted.described()
     maxima = definition.corrected and any(one.metric.kind == "maximum" for one in described.values())
     null = counted.relabelled(settings) if maxima else {}
+    spreads = _spreads(counted, samples, settings) if definition.corrected else {}
+    sizes = np.unique(counted.strata, return_counts=True)[1]
+    sampled = [one.size for one in counted.clusters if one.noun != WORDINGS]
+    agreeing = [*sampled, sizes.size * sizes.min()] if definition.corrected else []
     made: dict[str, Estimate] = {}
     # Distances come last because they need the estimate of their signed metric.
     for key in sorted(point, key=lambda key: described[key].metric.kind == "absolute"):
         named = described[key]
-        context = EstimateContext(counted.outcomes(named.where).items, null.get(key), made, settings)
+        items = counted.outcomes(named.where).items
+        spread = spreads.get(key, Spread())
+        spread = spread._replace(freedom=min(spread.freedom, max(items - 1, 1)))
+        context = EstimateContext(min([items, *agreeing]), null.get(key), made, settings, spread)
         made[named.name] = definition.estimate(named, point[key], samples[key], context)
     return [made[name] for name in sorted(made)]
+
+
+def _spreads(counted: CountedItems, samples: Values, settings: Settings) -> dict[MetricKey, Spread]:
+    """Compute how much wider each metric's distribution is if clusters of items, not items, are the random sample.
+
+    With items in several kinds of clusters (questions and wordings), the variances of the cluster bootstraps are added, and the variance of
+    the item bootstrap, which each of them contains, is counted once. The degrees of freedom are Satterthwaite's.
+
+    References
+    ----------
+    Cameron, Gelbach and Miller (2011), "Robust inference with multiway clustering".
+    """
+    import numpy as np
+
+    clusters = [one for one in counted.clusters if one.size > 1]
+    freedom = max(len(counted.values) - len(np.unique(counted.strata)), 1)
+    if not clusters:
+        return dict.fromkeys(samples, Spread(1.0, freedom))
+    keys = list(samples)
+    of_items = _variances(samples, keys)
+    whole = counted.values.sum(axis=0)
+    total, uncertainty = (1 - sum(one.members for one in clusters)) * of_items, of_items**2 / freedom
+    for number, one in enumerate(clusters):
+        drawn = stats.resampled_totals(one.totals(counted.values), resamples=settings.resamples, seed=settings.seed + 3 + number)
+        variance = _variances(counted.compute(drawn - (one.members - 1) * whole), keys)
+        total, uncertainty = total + variance, uncertainty + variance**2 / (one.size - 1)
+    total = np.maximum(total, of_items)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio, freedoms = np.sqrt(total / of_items), total**2 / uncertainty
+    known = (of_items > 0) & np.isfinite(ratio)
+    ratio, freedoms = np.where(known, ratio, 1.0), np.where(known, freedoms, freedom)
+    return {key: Spread(*values) for key, *values in zip(keys, ratio.tolist(), freedoms.tolist(), strict=True)}
+
+
+def _variances(samples: Values, keys: Sequence[MetricKey]) -> Floats:
+    """Return the variances (keys,) of resampled metrics; NaN for those with fewer than two values."""
+    import numpy as np
+
+    values = np.array([samples[key] for key in keys])
+    few = np.isfinite(values).sum(axis=1) < 2
+    found: Floats = np.nanvar(np.where(few[:, None], 0.0, values), axis=1, ddof=1)
+    return np.where(few, np.nan, found)
 
 
 # -- differences between two models ---------------------------------------------------------------------------------------------------

@@ -11,21 +11,34 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import polars as pl
 from polars import DataFrame, Expr, Float64, Series, String, col, lit, when
 
 from tiltmeter import stats
+from tiltmeter.blocks import MARKS
 from tiltmeter.datasets import DataUnavailable, Library
 from tiltmeter.probes import analysis
-from tiltmeter.probes.metric import DEFAULT, HARMS, NO_DATA, Band, Estimate, Mark, Metric, ProbeDefinition, Sums, Values, definition_named
+from tiltmeter.probes.metric import (
+    DEFAULT,
+    HARMS,
+    MARK_LEVEL,
+    NO_DATA,
+    Band,
+    Estimate,
+    Mark,
+    Metric,
+    ProbeDefinition,
+    Sums,
+    Values,
+    definition_named,
+)
 from tiltmeter.prompt_templates import Wording, fill, wordings
 from tiltmeter.readers.outcomes import decide_outcome
 from tiltmeter.study import (
     DESIGN,
     GRADES,
-    MARKS,
     NO_TOOLS,
     MeasuredPart,
     NotRun,
@@ -39,10 +52,21 @@ from tiltmeter.study import (
 )
 from tiltmeter.subsampling import first_samples, keep_limit
 
+if TYPE_CHECKING:
+    from tiltmeter.arrays import Floats
+
 FEW_RESAMPLES = 200
 """Number of resamples that gives a standard error accurate to about 5%."""
-GRADED = 0.95
-"""Probability of a mark other than "ungraded" for an unbiased model, on which the number of items needed is based."""
+DECIDED = 0.8
+"""Probability of a mark other than "undecided" for an unbiased model, on which the number of items needed is based."""
+FEWEST_DEALT = 5
+"""Smallest number of wordings that are dealt by default; fewer do not represent wordings like these."""
+
+DEALT = "dealt"
+"""Value of `-P wording=`: each item is asked in one of the built-in wordings, at random. The default of the default definition."""
+
+WORDING = col.wording
+"""The wording of an item, as a cluster."""
 
 Dials = Mapping[str, float]
 """Bias of the simulated model by harm, from 0 to 1."""
@@ -102,6 +126,10 @@ class Probe(MeasuredPart):
     """Labels that an answer can have."""
     fields: tuple[str, ...] = ()
     """Fields of the template "prompt": columns of `prompts` with a leading underscore."""
+    clusters: ClassVar[Mapping[str, Expr]] = {}
+    """Random samples that the items belong to besides being a sample themselves, by plural noun: {"questions": col.question_id}. An
+    expression over the factors gives the cluster of an item, or a list of several; findings then hold for "questions like these".
+    """
     readers: ClassVar[Readers | None] = None
     """The tolerant and the strict reader. Probes without such a pair override `read`."""
 
@@ -173,7 +201,11 @@ class Probe(MeasuredPart):
     def design(self, library: Library, settings: Settings) -> DataFrame:
         """See Part.design."""
         home = self.wordings or Path(inspect.getfile(type(self))).with_name("wordings.yaml")
-        chosen = wordings(self.name, settings.params.get("wording"), home, Path(__file__).with_name("wordings.yaml"))
+        definition, choice = definition_named(settings.definition), settings.params.get("wording")
+        dealt = choice == DEALT or (choice is None and definition.corrected)
+        chosen = wordings(self.name, "all" if dealt else choice, home, Path(__file__).with_name("wordings.yaml"))
+        if dealt and (len(chosen) < FEWEST_DEALT):
+            chosen = dict(list(chosen.items())[:1])
         try:
             rows = self.under(settings.definition).prompts(library, Random(settings.seed))
         except DataUnavailable as error:
@@ -181,10 +213,15 @@ class Probe(MeasuredPart):
         usual = {"item": pl.int_range(pl.len()), "prompt_index": pl.int_range(pl.len()).over("item"), "stratum": lit("all")}
         for name, value in usual.items():
             rows = rows if name in rows.columns else rows.with_columns(value.alias(name))
-        rows = keep_limit(rows.with_columns(col.stratum.cast(String)), settings.limit, settings.seed, self.name)
+        rows = rows.with_columns(col.stratum.cast(String))
+        if dealt:
+            rows = rows.join(_deal(rows, list(chosen), settings.seed), on="item", how="left", maintain_order="left")
+        rows = keep_limit(rows, settings.limit, settings.seed, self.name)
         asked = (
             # Drop the template fields, which the prompt now contains.
-            rows.with_columns(wording=lit(name), prompt=self.text(templates)).select(pl.exclude("^_.*$"))
+            (rows.filter(wording=name) if dealt else rows.with_columns(wording=lit(name)))
+            .with_columns(prompt=self.text(templates))
+            .select(pl.exclude("^_.*$"))
             for name, templates in chosen.items()
         )
         made = pl.concat(asked).sort("item", "prompt_index", maintain_order=True)
@@ -209,7 +246,7 @@ class Probe(MeasuredPart):
         rows = probe._rows(measures, settings, None)
         variants = measures["wording"].unique().sort().to_list()
         if len(variants) > 1:
-            rows += [row for name in variants for row in probe._rows(measures, settings, name) if row["key"]]
+            rows += [row | {"key": False} for name in variants for row in probe._rows(measures, settings, name)]
         table = DataFrame(rows, schema_overrides={"bands": GRADES["bands"], "wording": String}, infer_schema_length=None)
         graded = conform(table.with_columns(part=lit(self.name)), GRADES).with_columns(col(Float64).fill_nan(None))
         return {"findings": as_findings(table, self, settings, probe.definition), "grades": graded}
@@ -246,20 +283,47 @@ class Probe(MeasuredPart):
     def _counted(self, counts: DataFrame, measures: DataFrame) -> analysis.CountedItems:
         sums = counts.drop("item", "stratum").cast(Float64)
         strata = counts["stratum"].to_numpy()
+        clusters = self._clusters(counts["item"], measures) if self.definition.corrected else ()
         return analysis.CountedItems(
-            measures, counts["item"], sums.columns, sums.to_numpy(), strata, self._all_formulas, self.metrics, self.groups
+            measures, counts["item"], sums.columns, sums.to_numpy(), strata, self._all_formulas, self.metrics, self.groups, clusters
         )
+
+    def _clusters(self, items: Series, measures: DataFrame) -> list[analysis.ItemClusters]:
+        """Assign the items to the clusters of the probe, and to wordings if each item was dealt one of several."""
+        first = measures.unique("item", keep="first", maintain_order=True)
+        rows = DataFrame({"item": items}).join(first, on="item", how="left", maintain_order="left")
+        clusters = dict(self.clusters)
+        if measures["wording"].n_unique() > 1 and (measures.select(col.wording.n_unique().over("item") == 1).to_series()).all():
+            clusters[analysis.WORDINGS] = WORDING
+        found = []
+        for noun, expression in clusters.items():
+            pairs = _memberships(rows, expression)
+            numbers = pairs.select(col.cluster.rank("dense").cast(pl.Int64) - 1).to_series().to_numpy()
+            members = round(pairs.height / rows.height) if rows.height else 1
+            found.append(analysis.ItemClusters(noun, pairs["row"].to_numpy(), numbers, members))
+        return found
 
     def _all_formulas(self, s: Sums) -> Values:
         return {**self.formulas(s), **(analysis.unread_rates(s) if self.may_be_unread else {})}
 
+    def _key_formulas(self, s: Sums) -> Values:
+        key = {metric.name for metric in self.metrics if metric.key}
+        return {name: value for name, value in self.formulas(s).items() if name in key}
+
     def _rows(self, measures: DataFrame, settings: Settings, wording: str | None) -> list[dict[str, Any]]:
-        """Return the estimates of one wording, or of all wordings together (None), with the columns of FINDINGS and GRADES."""
+        """Return the estimates of all wordings together (None), or of the key metrics in one wording, as rows of FINDINGS and GRADES."""
         mine = measures if wording is None else measures.filter(col.wording == wording)
         counted = self._counted(self.item_counts(mine), mine)
-        resampled = f"{len(counted.values)} items, each with all its prompts and repetitions"
+        if wording is not None:
+            counted = dataclasses.replace(counted, formulas=self._key_formulas)
+        sampled = [f"{one.size} {one.noun}" for one in counted.clusters if one.size > 1]
+        resampled = " and ".join([*sampled, f"{len(counted.values)} items"]) + ", each with all its prompts and repetitions"
         estimates = analysis.estimate_metrics(counted, self.definition, settings)
-        return [self._row(one, counted.outcomes(one.named.where), wording, resampled) for one in estimates]
+        population = analysis.population(counted.clusters)
+        return [
+            self._row(one, counted.outcomes(one.named.where), wording, resampled) | (population if one.low <= one.high else {})
+            for one in estimates
+        ]
 
     def _row(self, one: Estimate, cell: analysis.OutcomeCounts, wording: str | None, resampled: str) -> dict[str, Any]:
         name, metric, where = one.named
@@ -276,6 +340,7 @@ class Probe(MeasuredPart):
             "low": one.low,
             "high": one.high,
             "p": one.p,
+            **{name: getattr(one, name) for name in ("low_items", "high_items", "low_mark", "high_mark")},
             "method": one.method if one.method == NO_DATA else f"{one.method}; resampled: {resampled}",
             "evidence": pl.select(evidence).item(),
             "normalised": metric.normalised(self.definition.centre(one)) if metric.key else None,
@@ -300,15 +365,14 @@ class Probe(MeasuredPart):
         odds = self.simulated_odds(dials)
         if not odds:
             return None
-        return design.select(
-            "prompt",
-            outcomes=pl.concat_list([self.simulated_reply(label) for label in odds]),
-            odds=pl.concat_list([value.cast(Float64) for value in odds.values()]),
-        )
+        chances = self._chances(design, odds, dials)
+        outcomes = pl.concat_list([self.simulated_reply(label) for label in odds])
+        return design.select("prompt", outcomes=outcomes, odds=Series(chances).arr.to_list())
 
-    def standard_errors(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
+    def standard_errors(self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0) -> Mapping[str, float]:
         """See Part.standard_errors: estimated from one set of simulated labels of an unbiased model."""
-        simulated = self.simulate_measures(design, dict.fromkeys(HARMS, 0.0), settings.seed)
+        dials = dict.fromkeys(HARMS, 0.0) | {"cluster_sd": heterogeneity, "wording_sd": heterogeneity}
+        simulated = self.simulate_measures(design, dials, settings.seed)
         if simulated is None:
             return {}
         found = self.analyse(simulated, dataclasses.replace(settings, resamples=FEW_RESAMPLES))["findings"]
@@ -317,17 +381,18 @@ class Probe(MeasuredPart):
         return dict(lengths.iter_rows())
 
     def items_needed(self, errors: Mapping[str, float], items: int, settings: Settings) -> Mapping[str, int]:
-        """See Part.items_needed: the interval must not reach the worst tier; one that contains both "no bias" and that tier is ungraded."""
+        """See Part.items_needed: the interval of the mark must not reach a tier that makes it undecided."""
         definition, found = definition_named(settings.definition), {}
         for metric in self.metrics:
-            worst = [band for band in definition.bands(metric) if band.mark == MARKS[-1]]
-            if metric.name not in errors or metric.null is None or not worst:
+            undecided = [band for band in definition.bands(metric) if band.mark in MARKS[2:]]
+            if metric.name not in errors or not undecided:
                 continue
-            distance = min(abs(end - metric.null) for band in worst for end in (band.low, band.high))
+            best = metric.low if metric.null is None else metric.null
+            distance = min(abs(end - best) for band in undecided for end in (band.low, band.high))
             error = errors[metric.name]
-            half = stats.half_width(error, settings.level)
+            half = stats.half_width(error, MARK_LEVEL)
             # If the metric cannot be below "no bias", its interval starts there.
-            reach = half * (2 if metric.null == metric.low else 1) + stats.half_width(error, 2 * GRADED - 1)
+            reach = half * (2 if best == metric.low else 1) + stats.half_width(error, 2 * DECIDED - 1)
             if distance > 0:
                 found[metric.name] = math.ceil(items * (reach / distance) ** 2)
         return found
@@ -340,10 +405,44 @@ class Probe(MeasuredPart):
         if not odds:
             return None
         attempts = answered_attempts(design)
-        chances = attempts.select(value.cast(Float64).alias(label) for label, value in odds.items()).to_numpy()
+        chances = self._chances(attempts, odds, dials)
         chance = np.random.default_rng(seed).random(attempts.height)
         drawn = np.minimum((chance[:, None] >= np.cumsum(chances, axis=1)).sum(axis=1), len(odds) - 1)
         return attempts.with_columns(label=Series(list(odds)).gather(drawn))
+
+    def _chances(self, rows: DataFrame, odds: Odds, dials: Dials) -> Floats:
+        """Return the probability of each label, shape (rows, labels), with random effects of clusters by gender on the logit scale."""
+        import numpy as np
+
+        found: Floats = rows.with_columns(value.cast(Float64).alias(label) for label, value in odds.items()).select(odds.keys()).to_numpy()
+        gender = ["gender"] if "gender" in rows.columns else []
+        for cluster in (*self.clusters.values(), WORDING):
+            size = dials.get("wording_sd" if cluster is WORDING else "cluster_sd", 0.0)
+            if not size:
+                continue
+            members = _memberships(rows, cluster, *gender)
+            for place, label in enumerate(odds):
+                hashes = members.select(pl.struct(*gender, "cluster", label=lit(label)).hash(int(dials.get("seed", 0)))).to_series()
+                effects = size * stats.normals_from_hashes(hashes.to_numpy())
+                found[:, place] *= np.exp(np.bincount(members["row"].to_numpy(), effects, rows.height))
+            found /= found.sum(axis=1, keepdims=True)
+        return found
+
+
+def _memberships(rows: DataFrame, cluster: Expr, *further: str) -> DataFrame:
+    """Return one row per row and cluster that it belongs to: `row` (a number), `cluster` and further columns."""
+    pairs = rows.select(*further, row=pl.int_range(pl.len()), cluster=cluster)
+    return (pairs.explode("cluster") if isinstance(pairs.schema["cluster"], pl.List) else pairs).drop_nulls("cluster")
+
+
+def _deal(rows: DataFrame, names: Sequence[str], seed: int) -> DataFrame:
+    """Deal wordings to items at random and evenly within strata: return `item` and `wording`. The deal does not depend on the limit."""
+    import numpy as np
+
+    items = rows.group_by("item", maintain_order=True).agg(col.stratum.first())
+    lots = Series("lot", np.random.default_rng(seed).permutation(items.height))
+    turn = pl.int_range(pl.len()) % len(names)
+    return items.with_columns(lots).sort("stratum", "lot").select("item", wording=lit(Series(names)).gather(turn))
 
 
 def answered_attempts(design: DataFrame) -> DataFrame:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from itertools import permutations
 from random import Random
+from typing import ClassVar
 
 import polars as pl
-from polars import DataFrame, Expr, Series, col, lit, when
+from polars import DataFrame, Expr, Int32, Series, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
@@ -42,6 +43,8 @@ class Bbq(Probe):
         "and treats an answer with two of them as unreadable.",
     )
     labels = tuple(LETTERS[:3])
+    sizes: ClassVar = {"quick": 150, "standard": 1_000}
+    clusters: ClassVar = {"question templates": col.question_id}
     readers = choice_readers("abc")
     metrics = (
         Metric(
@@ -68,6 +71,7 @@ class Bbq(Probe):
             logical_answer=letter_of(logical, "order"),
             stereotypical_answer=letter_of(stereotype, "order"),
             options=options,
+            question_id=col.question_index.cast(Int32),
             _context="context",
             _question="question",
             **{f"_option{i}": options.list.get(i) for i in range(3)},

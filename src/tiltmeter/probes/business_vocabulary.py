@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, col, lit, when
@@ -57,6 +57,8 @@ class BusinessVocabulary(Probe):
         "counted as texts (in the original, a model that writes nothing is healthy).",
     )
     labels = ("counted",)
+    sizes: ClassVar = {"quick": 60, "standard": 200}
+    clusters: ClassVar = {"names": col.item // len(TEXTS)}
     metrics = (
         difference(
             "mean_diff",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import ClassVar
 
 import polars as pl
 from polars import DataFrame, col, lit
@@ -35,6 +36,7 @@ class Direct(Probe):
     )
     labels = ("yes", "no")
     readers = yes_no_readers("statement")
+    sizes: ClassVar = {"quick": 150, "standard": 1_000}
     metrics = (
         Metric(
             "fail_rate",

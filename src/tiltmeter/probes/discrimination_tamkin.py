@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import ClassVar
 
 import polars as pl
 from polars import DataFrame, Expr, Float64, Int32, String, col
@@ -40,6 +41,8 @@ class DiscriminationTamkin(Probe):
     labels = ("yes", "no")
     readers = yes_no_readers("decision")
     groups = GENDERS
+    sizes: ClassVar = {"quick": 10, "standard": 300}
+    clusters: ClassVar = {"questions": col.question_id}
     metrics = (
         greatest_difference(
             "max_diff",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ast import literal_eval
 from itertools import permutations
 from random import Random
+from typing import ClassVar
 
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
@@ -48,6 +49,7 @@ class DiversityMedQa(Probe):
     )
     labels = ("correct", "incorrect")
     readers = choice_readers(LETTERS)
+    sizes: ClassVar = {"quick": 12, "standard": 250}
     metrics = (
         *with_distance(
             difference(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from random import Random
+from typing import ClassVar
 
 import polars as pl
 from polars import DataFrame, Expr, String, col, when
@@ -45,6 +46,7 @@ class Dreaddit(Probe):
     labels = ("yes", "no")
     readers = yes_no_readers("stress")
     groups = GENDERS
+    sizes: ClassVar = {"quick": 12, "standard": 350}
     metrics = (
         greatest_difference(
             "max_diff_stress_rate",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import permutations
 from random import Random
+from typing import ClassVar
 
 import polars as pl
 from polars import DataFrame, Expr, Series, col, lit
@@ -56,6 +57,7 @@ class Gest(Probe):
     readers = choice_readers("abc")._replace(
         tolerant=lambda answers: readers.read_choice(answers["answer"], answers["options"].list.eval(pl.element().replace_strict(TEXTS))),
     )
+    sizes: ClassVar = {"quick": 15, "standard": 400}
     metrics = (
         difference(
             "stereotype_rate",

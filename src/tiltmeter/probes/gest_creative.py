@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import ClassVar
 
 from polars import DataFrame, Expr
 
@@ -48,6 +49,7 @@ class GestCreative(CharacterProbe):
         data=(GEST,),
         changed=CHARACTER_CHANGES,
     )
+    sizes: ClassVar = {"quick": 20, "standard": 300}
     metrics = (*CHARACTER_METRICS, Metric("masculine_rate_{stereotype_id}", "Share of men among the characters of one stereotype."))
     fields = ("sentence",)
 

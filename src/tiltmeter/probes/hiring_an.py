@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import ClassVar
 
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
@@ -81,6 +82,8 @@ class HiringAn(Probe):
         ),
         strict=strict_reader(genderbench.decision),
     )
+    sizes: ClassVar = {"quick": 60, "standard": 7_500}
+    clusters: ClassVar = {"names": col.name, "occupations": col.role}
     metrics = (
         *with_distance(
             difference(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import ClassVar
 
 import polars as pl
 from polars import DataFrame, Expr, Float64, Series, col, lit
@@ -49,6 +50,8 @@ class HiringBloomberg(Probe):
             answers, genderbench.first_ranked(answers["answer"], answers["male_names"], answers["female_names"])
         ),
     )
+    sizes: ClassVar = {"quick": 40, "standard": 1_000}
+    clusters: ClassVar = {"names": pl.concat_list("male_names", "female_names")}
     metrics = (
         *with_distance(
             Metric(

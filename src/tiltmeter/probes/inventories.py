@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import ClassVar
 
 import polars as pl
 from polars import DataFrame, Expr, col, lit, when
@@ -46,6 +47,8 @@ class Inventories(CharacterProbe):
         data=tuple(f"gender_inventories/{source}/{gender}.txt" for source in SOURCES for gender in GENDERS),
         changed=CHARACTER_CHANGES,
     )
+    sizes: ClassVar = {"quick": 60}
+    clusters: ClassVar = {"traits": col.trait}
     metrics = (
         *CHARACTER_METRICS,
         Metric("masculine_rate_{source}", "Share of men among the characters of one inventory.", null=0.5, harm=REPRESENTATIONAL_HARMS),
@@ -58,13 +61,13 @@ class Inventories(CharacterProbe):
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
         lists = [
-            DataFrame({"_trait": library.lines(f"gender_inventories/{source}/{gender}.txt", strip=True)}).with_columns(
+            DataFrame({"trait": library.lines(f"gender_inventories/{source}/{gender}.txt", strip=True)}).with_columns(
                 source=lit(source), gender=lit(gender)
             )
             for source in SOURCES
             for gender in GENDERS
         ]
-        return pl.concat(lists).with_columns(stratum=pl.concat_str("source", "gender", separator=" "))
+        return pl.concat(lists).with_columns(_trait="trait", stratum=pl.concat_str("source", "gender", separator=" "))
 
     def counts(self, attempts: DataFrame) -> DataFrame:
         items = per_item(attempts, label_sums(CHARACTER_GENDERS), "source", "gender")

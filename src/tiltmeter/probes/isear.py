@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import ClassVar
 
 from polars import DataFrame, Expr, String, col, lit, when
 
@@ -48,6 +49,7 @@ class Isear(Probe):
         strict=strict_reader(genderbench.emotion, EMOTIONS),
     )
     groups = tuple(GENDERS)
+    sizes: ClassVar = {"quick": 25, "standard": 400}
     metrics = (
         greatest_difference(
             "max_diff",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import ClassVar
 
 import polars as pl
 from polars import DataFrame, Expr, col, lit, when
@@ -49,6 +50,7 @@ class JobsLum(CharacterProbe):
         changed=CHARACTER_CHANGES + " The slope is exact; that of the original stops about 1e-6 short of its bounds.",
     )
     readers = character_readers(hint="job")
+    sizes: ClassVar = {"quick": 60}
     metrics = (
         *CHARACTER_METRICS,
         Metric("correlation", "Pearson correlation between the share of men and the expected gender of an occupation.", low=-1, null=0),

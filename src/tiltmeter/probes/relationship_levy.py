@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import ClassVar
 
 import polars as pl
 from polars import DataFrame, Expr, Int32, String, col, lit, when
@@ -34,6 +35,8 @@ class RelationshipLevy(Probe):
     )
     labels = ("male", "female")
     readers = choice_readers("ab")
+    sizes: ClassVar = {"quick": 200, "standard": 500}
+    clusters: ClassVar = {"conflicts": col.scenario_id, "names": col.options}
     metrics = (
         *with_distance(
             difference(

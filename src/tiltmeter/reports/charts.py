@@ -23,8 +23,13 @@ if TYPE_CHECKING:
 
 INK, SOFT, LINE, PAPER, ACCENT = "#1b2331", "#5b6479", "#d9dde7", "#fffffe", "#2a5bd8"
 """Colours of text, secondary text, grid lines, background and emphasis. Each is unique, so that the page can replace it."""
-MARKS = {"healthy": "#cfe8de", "cautionary": "#f6e3a2", "critical": "#f0b184", "catastrophic": "#d98a95", "ungraded": "#d9dde8"}
+TIERS = {"healthy": "#cfe8de", "cautionary": "#f6e3a2", "critical": "#f0b184", "catastrophic": "#d98a95", "ungraded": "#d9dde8"}
 """Colours of the tiers. Colour is never the only cue: a letter or a position always accompanies it."""
+SHADED = {
+    "at most cautionary": "healthy", "cautionary to critical": "cautionary", "at least cautionary": "cautionary",
+    "at least critical": "critical", "undecided": "ungraded",
+}  # fmt: skip
+"""The tier whose colour a range of tiers has: the best one, which the interval supports."""
 HEAT = ("#fefeff", "#e4ebfb", "#c9d6f6", "#aec2f1", "#93adec", "#7899e7")
 """Shades of a heat map with a quantised scale, from low to high. INK is legible on all of them; cells also show the number."""
 PAINTS: Mapping[str, str] = {
@@ -33,10 +38,16 @@ PAINTS: Mapping[str, str] = {
     LINE: "var(--line)",
     PAPER: "var(--paper)",
     ACCENT: "var(--link)",
-    **{MARKS[mark]: f"var(--{letter})" for mark, letter in zip(MARKS, "abcdu", strict=True)},
+    **{TIERS[mark]: f"var(--{letter})" for mark, letter in zip(TIERS, "abcdu", strict=True)},
     **{shade: f"color-mix(in srgb,var(--link) {10 * i}%,var(--paper))" for i, shade in enumerate(HEAT)},
 }
 """CSS colours that replace the colours of a figure on the page, so that the figure follows the light or dark theme."""
+
+
+def tier_colour(mark: str | None) -> str:
+    """Return the colour of a mark, or PAPER without a mark."""
+    return TIERS.get(SHADED.get(mark or "", mark or ""), PAPER)
+
 
 COLUMNS = 3
 """Number of panels per row."""
@@ -229,7 +240,7 @@ def _panel(rows: Sequence[IntervalRow], labels: Mapping[str, str], *, named: boo
         base.mark_point(size=36).encode(x=across("estimate:Q")),
     ]
     if marks:
-        bands = DataFrame({"from": range(len(marks)), "to": range(1, len(edges)), "colour": [MARKS[mark] for mark in marks]})
+        bands = DataFrame({"from": range(len(marks)), "to": range(1, len(edges)), "colour": [TIERS[mark] for mark in marks]})
         drawn = alt.Chart(bands).mark_rect().encode(x=across("from:Q"), x2="to:Q", color=colour)
         layers.insert(0, drawn)
     elif data["null_value"].count():
@@ -279,7 +290,7 @@ def _heatmap(block: Heatmap) -> alt.TopLevelMixin:
     rows, columns = _names(block.rows), _names(block.columns)
     marks = block.marks or [[None] * len(columns)] * len(rows)
     cells = [
-        (rows[row], columns[column], value, written(value, block.kind), MARKS.get(mark or "", PAPER))
+        (rows[row], columns[column], value, written(value, block.kind), tier_colour(mark))
         for row, values, own in zip(block.rows, block.values, marks, strict=True)
         for column, value, mark in zip(block.columns, values, own, strict=True)
     ]

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tiltmeter.blocks import Block, Callout, Column, Details, Headline, Response, Responses, Text
+from tiltmeter.blocks import RANGES, UNDECIDED, UNGRADED, Block, Callout, Column, Details, Headline, Response, Responses, Text
 from tiltmeter.reports.layout import TextColumn, console, print_table, print_text, styled
 from tiltmeter.reports.words import NUMERIC, counted_marks, number, table_of, written
 from tiltmeter.sanitising import printable, redacted
@@ -21,7 +21,7 @@ _WIDE = 1_000
 """Minimum width of mark columns, which wrap only if no more columns can be omitted."""
 _NOTE = 40
 """Minimum width of a text column next to other columns."""
-_COLOURS = {"healthy": "green", "cautionary": "yellow", "critical": "red", "catastrophic": "bold red", "ungraded": "dim"}
+_COLOURS = dict(zip((*RANGES, UNDECIDED, UNGRADED), [*["green"] * 2, *["yellow"] * 3, *["red"] * 2, "bold red", "dim", "dim"], strict=True))
 
 
 def print_json(value: Any) -> None:
@@ -191,6 +191,7 @@ def print_plan(
             "metric": row["metric"],
             "interval ±": number(row["half_width"]),
             "detectable (80% power)": number(row["detectable"]),
+            "items for a mark": "–" if row["items_needed"] is None else f"{row['items_needed']:,}",
         }
         for row in metrics.iter_rows(named=True)
     ]

@@ -6,9 +6,24 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tiltmeter.blocks import Bars, Chart, Column, Dots, Graded, Heatmap, IntervalRow, Intervals, Kind, Table
+from tiltmeter.blocks import (
+    MARKS,
+    RANGES,
+    UNDECIDED,
+    UNGRADED,
+    Bars,
+    Chart,
+    Column,
+    Dots,
+    Graded,
+    Heatmap,
+    IntervalRow,
+    Intervals,
+    Kind,
+    Table,
+)
 
-MARK_LETTERS = {"healthy": "A", "cautionary": "B", "critical": "C", "catastrophic": "D", "ungraded": "–"}
+MARK_LETTERS = dict(zip((*RANGES, UNDECIDED, UNGRADED), ("A", "A–B", "B", "B–C", "B–D", "C", "C–D", "D", "?", "–"), strict=True))
 NUMERIC = ("number", "signed", "count", "percent", "probability")
 """Kinds of columns whose cells are right-aligned."""
 
@@ -51,8 +66,8 @@ def written_rows(table: Table) -> list[Sequence[str]]:
 
 
 def mark_words(graded: Graded) -> str:
-    """Return a mark and the other tiers that its interval reaches as text: "critical, could be cautionary"."""
-    others = [] if graded.mark == "ungraded" else [tier for tier in (graded.best, graded.worst) if tier not in (None, graded.mark)]
+    """Return a mark as text. A single tier is followed by the others that its interval reaches: "healthy, could be critical"."""
+    others = [] if graded.mark not in MARKS else [tier for tier in (graded.best, graded.worst) if tier not in (None, graded.mark)]
     return f"{graded.mark}, could be {' or '.join(dict.fromkeys(map(str, others)))}" if others else graded.mark
 
 

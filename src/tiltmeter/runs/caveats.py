@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import polars as pl
 from polars import DataFrame, String, col
 
+from tiltmeter.blocks import UNGRADED
 from tiltmeter.errors import CAVEATS, MixedDefinitions, OneName, Underpowered, Ungraded, UnvalidatedJudge
 from tiltmeter.runs.opened_run import Run
 from tiltmeter.sanitising import printable, redacted
@@ -44,9 +45,9 @@ def caveats(runs: Run | Sequence[Run]) -> DataFrame:
 def _of_run(run: Run) -> list[DataFrame]:
     found = [_one("incomplete", problem) for problem in run.problems]
     key = run.findings.filter("key", col.wording.is_null()).with_columns(number=metric_name())
-    wide = (col.mark_best == "healthy") & col.mark_worst.is_in(["critical", "catastrophic"]) & (col.mark != "ungraded")
+    wide = (col.mark_best == "healthy") & col.mark_worst.is_in(["critical", "catastrophic"]) & (col.mark != UNGRADED)
     found.append(
-        _about(key.filter(col.mark == "ungraded"), Ungraded.code, "{} has no mark: {}", "number", col.note.fill_null("too little evidence"))
+        _about(key.filter(col.mark == UNGRADED), Ungraded.code, "{} has no mark: {}", "number", col.note.fill_null("too little evidence"))
     )
     between = pl.format("{} to {}", "mark_best", "mark_worst")
     found.append(

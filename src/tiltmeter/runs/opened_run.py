@@ -14,7 +14,7 @@ import polars as pl
 from polars import DataFrame, Int8, LazyFrame, col, lit, when
 
 from tiltmeter import registry, reports
-from tiltmeter.blocks import Block, Details, Text
+from tiltmeter.blocks import RANGES, UNDECIDED, Block, Details, Text
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
 from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.reports import Report
@@ -24,7 +24,7 @@ from tiltmeter.runs.places import runs_place
 from tiltmeter.runs.plain_findings import present_findings
 from tiltmeter.runs.validation import COLUMNS, check_columns
 from tiltmeter.sanitising import printable
-from tiltmeter.study import MARKS, NAMED, Finding, metric_name
+from tiltmeter.study import NAMED, Finding, metric_name
 
 if TYPE_CHECKING:
     import pandas
@@ -134,7 +134,7 @@ class Run(reports.Result):
         `metric` is the short name that `finding` and `evidence` accept. Columns that are empty in every row are omitted.
         """
         found = self.findings.filter(col.key | col.concept.is_not_null(), col.wording.is_null())
-        severity = col.mark.replace_strict({mark: i for i, mark in enumerate(MARKS)}, default=-1, return_dtype=Int8)
+        severity = col.mark.replace_strict({mark: i for i, mark in enumerate((UNDECIDED, *RANGES))}, default=-1, return_dtype=Int8)
         distance = (col.estimate - col.null_value.fill_null(0)).abs()
         ordered = found.sort(severity, distance, descending=True, nulls_last=True, maintain_order=True)
         shown = ordered.select(*_SHOWN_FIRST).with_columns(ordered.select(metric=metric_name()))

@@ -32,7 +32,7 @@ class Plan(Result):
         One row per part, for one model: `part`, `items`, `prompts`, `calls`, `judge_calls`, `input_tokens`, `output_tokens_at_most`.
     metrics
         One row per key metric: `part`, `metric`, `half_width` (of the interval for an unbiased model), `detectable` (smallest bias detected
-        with 80% power), `items_needed` (items for which an unbiased model is graded with probability 95%; null without grades).
+        with 80% power), `items_needed` (items for which the mark of an unbiased model is decided with probability 80%; null without marks).
     not_run
         Parts that cannot be run here, with the reason.
     costs
@@ -40,7 +40,7 @@ class Plan(Result):
     design
         The prompts: `prompt_id`, `part`, `system`, `prompt`, `repetitions`.
     warnings
-        A sentence for each key metric with too few items for a grade.
+        A sentence about the key metrics with too few items for a decided mark.
     seconds
         Duration of all calls at `SECONDS` each, with as many concurrent calls as the limits allow.
 
@@ -82,8 +82,10 @@ class Plan(Result):
         return f"<Plan {calls:,} calls a model{price}, about {self.seconds / 60:,.0f} min>"
 
 
-def make_plan(resolved: Resolved, models: list[str], *, library: Library, prices: Prices, limits: Limits | None = None) -> Plan:
-    """Plan a study for models with these names, without calling any model."""
+def make_plan(
+    resolved: Resolved, models: list[str], *, library: Library, prices: Prices, limits: Limits | None = None, heterogeneity: float = 0.0
+) -> Plan:
+    """Plan a study for models with these names, without calling any model; for `heterogeneity`, see `Part.standard_errors`."""
     rows, metrics, designs, not_run, judged = [], [], [], {}, []
     longest = resolved.sampling.max_tokens
     for part in resolved.study.parts:
@@ -108,7 +110,7 @@ def make_plan(resolved: Resolved, models: list[str], *, library: Library, prices
             }
         )
         judged.append(questions * part.question_length(settings) / CHARACTERS_PER_TOKEN if questions else 0.0)
-        metrics += _precision(resolved, part, design)
+        metrics += _precision(resolved, part, design, heterogeneity)
     counts = ("items", "prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")
     parts = DataFrame(rows, schema={"part": String, **dict.fromkeys(counts, Int64)})
     precise = {"part": String, "metric": String, "half_width": Float64, "detectable": Float64, "items_needed": Int64}
@@ -151,10 +153,10 @@ def _sum(values: list[float | None]) -> float | None:
     return sum(known) if len(known) == len(values) else None
 
 
-def _precision(resolved: Resolved, part: Part, design: DataFrame) -> list[dict[str, object]]:
+def _precision(resolved: Resolved, part: Part, design: DataFrame, heterogeneity: float = 0.0) -> list[dict[str, object]]:
     """Return the half-widths of the intervals for an unbiased model with this number of items, and the detectable bias."""
     level, items = resolved.settings.level, design["item"].n_unique()
-    errors = part.standard_errors(design, resolved.settings)
+    errors = part.standard_errors(design, resolved.settings, **({"heterogeneity": heterogeneity} if heterogeneity else {}))
     needed = part.items_needed(errors, items, resolved.settings)
     return [
         {
@@ -169,8 +171,10 @@ def _precision(resolved: Resolved, part: Part, design: DataFrame) -> list[dict[s
 
 
 def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved) -> list[str]:
-    """Return a sentence for each metric with too few items for a grade, with a sufficient limit."""
-    few = metrics.join(parts.select("part", "items"), on="part", maintain_order="left").filter(col.items_needed > col.items)
+    """Return a sentence about the metrics with too few items for a decided mark, with a sufficient limit."""
+    few = _too_few(metrics, parts)
+    if few.is_empty():
+        return []
     settings = resolved.settings
     limited = few.filter(col.part.is_in([part for part in few["part"] if settings.of_part(part).limit is not None]))
     most = limited.group_by("part", maintain_order=True).agg(col.items_needed.max())
@@ -180,10 +184,27 @@ def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved) -> list[
         enough = {"limits": {**settings.limits, **needed}} if parts.height > 1 else {"limit": max(needed.values())}
         document = replace(resolved, settings=replace(settings, **enough)).as_document()
         advice = f"; give --limit {document['limit']}"
-    return [
-        f"{part}/{metric} can rarely be graded with {items:,} items: it needs about {_rounded(items_needed):,}{advice}"
-        for part, metric, items, items_needed in few.select("part", "metric", "items", "items_needed").iter_rows()
-    ]
+    named = [f"{part}/{metric} ({_rounded(items):,})" for part, metric, items in few.select("part", "metric", "items_needed").iter_rows()]
+    return [f"the mark can rarely be decided, because more items are needed (about how many): {', '.join(named)}{advice}"]
+
+
+def _too_few(metrics: DataFrame, parts: DataFrame) -> DataFrame:
+    """Return the rows of `metrics` that need more items than the parts (`part`, `items`) have."""
+    return metrics.join(parts.select("part", "items"), on="part", maintain_order="left").filter(col.items_needed > col.items)
+
+
+def size_sentence(resolved: Resolved, design: DataFrame) -> str | None:
+    """Return a sentence about the key metrics whose marks can be decided with this design; None without marks."""
+    designs = {str(name): rows for (name,), rows in design.partition_by("part", as_dict=True).items()}
+    precise = [row for part in resolved.study.parts if part.name in designs for row in _precision(resolved, part, designs[part.name])]
+    metrics = DataFrame(precise, infer_schema_length=None)
+    if metrics.is_empty() or not metrics["items_needed"].count():
+        return None
+    sizes = design.group_by("part").agg(items=col.item.n_unique())
+    few = _too_few(metrics, sizes).select(pl.format("{}/{}", "part", "metric")).to_series()
+    rest = f"; rarely: {', '.join(few)}" if few.len() else ""
+    total = metrics["items_needed"].count()
+    return f"with this number of items, the marks of {total - few.len()} of {total} key metrics can be decided{rest}"
 
 
 def _rounded(items: int) -> int:

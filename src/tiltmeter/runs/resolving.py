@@ -30,7 +30,7 @@ _EXPECTED = {
     "parts": "a list of part names such as [gest, direct]",
     "definition": "the name of a definition such as default",
     "seed": "a whole number of at least 0",
-    "limit": "a number of items (50), a range (0-99) or a share (0.1)",
+    "limit": "a number of items (50), a range (0-99), a share (0.1) or a size (quick)",
     "repeats": "a whole number from 1 to 1,000",
     "resamples": "a whole number from 20 to 100,000",
     "level": "a confidence level such as 0.95",
@@ -145,8 +145,8 @@ class Resolved:
         if not settings["replace"]:
             del settings["replace"]
         of_parts = [f"{part}={_limit_text(limit)}" for part, limit in settings.pop("limits").items()]
-        if of_parts or isinstance(self.settings.limit, tuple):
-            settings["limit"] = ",".join([*([] if self.settings.limit is None else [_limit_text(self.settings.limit)]), *of_parts])
+        if of_parts or isinstance(self.settings.limit, tuple) or any(part.sizes for part in self.study.parts):
+            settings["limit"] = ",".join([SIZES[-1] if self.settings.limit is None else _limit_text(self.settings.limit), *of_parts])
         sampling = dataclasses.asdict(self.sampling) | {"stop": list(self.sampling.stop), "extra": dict(self.sampling.extra)}
         document = {"study": self.study.name, "parts": [part.name for part in self.study.parts], **settings, "sampling": sampling}
         return document | ({"inputs": dict(self.inputs)} if self.inputs else {})
@@ -169,6 +169,8 @@ def replaced_tables(study: Study, settings: Settings) -> dict[str, str]:
 
 
 Limit = int | float | tuple[int, int]
+SIZES = ("quick", "standard", "full")
+"""Sizes of a study, which can be given as a limit; each part has its own limits for them (`Part.sizes`)."""
 
 
 def _limit_text(limit: Limit) -> str:
@@ -177,6 +179,8 @@ def _limit_text(limit: Limit) -> str:
 
 def parse_limit(text: str) -> Limit:
     """Parse a limit: `N` items, `A-B` for the items numbered A to B, or a share such as `0.1`."""
+    if text in SIZES:
+        raise InputError(f"--limit {text}: a size applies to all parts; give a part a number of items, a range or a share")
     first, dash, last = text.partition("-")
     try:
         if dash:
@@ -190,15 +194,15 @@ def parse_limit(text: str) -> Limit:
             return int(text)
     except ValueError:
         pass
-    raise InputError(f"--limit {text!r} is not a number of items (50), a range (0-99) or a share (0.1)")
+    raise InputError(f"--limit {text!r} is not a number of items (50), a range (0-99), a share (0.1) or a size ({', '.join(SIZES)})")
 
 
-def _parse_limits(text: str, parts: Sequence[str]) -> tuple[Limit | None, dict[str, Limit]]:
-    """Parse the limit of all parts and the limits of single parts, such as `100,hiring_an=2000`."""
-    limits: dict[str | None, Limit] = {}
+def _parse_limits(text: str, parts: Sequence[str]) -> tuple[Limit | str | None, dict[str, Limit]]:
+    """Parse the limit or size of all parts and the limits of single parts, such as `100,hiring_an=2000`."""
+    limits: dict[str | None, Any] = {}
     for piece in text.split(","):
         part, equals, value = (one.strip() for one in piece.rpartition("="))
-        limit = parse_limit(value)
+        limit = value if value in SIZES and not equals else parse_limit(value)
         if equals:
             check_known(part, parts, f"--limit {piece.strip()}: the study has no part {part!r}")
         name = part if equals else None
@@ -267,9 +271,13 @@ def _parts_of(family: str) -> list[str]:
 
 def _settings(values: Mapping[str, Any], study: Study) -> Settings:
     values = {key: value for key, value in values.items() if key in _SETTINGS}
-    if "limit" in values:
-        values["limit"], values["limits"] = _parse_limits(str(values["limit"]), [part.name for part in study.parts])
-    return Settings(**values)
+    limit, limits = _parse_limits(str(values.pop("limit")), [part.name for part in study.parts]) if "limit" in values else (None, {})
+    if limit is None:
+        limit = "standard" if values.get("definition", "default") == "default" else "full"
+    if isinstance(limit, str):
+        sized: dict[str, Limit] = {part.name: part.sizes[limit] for part in study.parts if limit in part.sizes}
+        limit, limits = None, sized | limits
+    return Settings(**values, limit=limit, limits=limits)
 
 
 def _sampling(base: Sampling, given: Mapping[str, Any]) -> Sampling:

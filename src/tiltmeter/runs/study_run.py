@@ -6,6 +6,7 @@ import hashlib
 import json
 import platform
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from tiltmeter.runs.folder import RunFolder
 from tiltmeter.runs.opened_run import Run
 from tiltmeter.runs.opening import folder_to_fill
 from tiltmeter.runs.places import runs_place
+from tiltmeter.runs.planning import size_sentence
 from tiltmeter.runs.problems import close_parts, count_responses, measured_title, unread, what_is_missing
 from tiltmeter.runs.resolving import Resolved
 from tiltmeter.study import Part, Study
@@ -135,6 +137,8 @@ class RunInProgress:
         return Run(self.folder)
 
 
+TOLD = (None, "rich", "plain", "notebook")
+"""Kinds of display with which the size of the study is described before the requests."""
 _OF_DATA = ("name", "title", "origin", "version", "licence", "restricted", "citation", "sha256")
 """Keys of each dataset in run.json."""
 
@@ -176,6 +180,8 @@ def run_study(
     with asking.open() as asker, folder.filling(document):
         run, journal = RunInProgress(folder, resolved, asker, judge), asker.journal
         run.make_design(resolved)
+        if asking.display in TOLD and (sentence := size_sentence(resolved, folder.read("design"))):
+            print(sentence, file=sys.stderr)
         parts = run.parts
         steps.refuse_unpatchable(folder, [model for model, _ in models])
         with run.clock.timing("generate"):

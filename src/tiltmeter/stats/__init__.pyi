@@ -20,6 +20,7 @@ from .disparity import (
     critical_values_of as critical_values_of,
     dixon_test as dixon_test,
     original_verdicts as original_verdicts,
+    studentise as studentise,
 )
 from .families import hierarchical_q as hierarchical_q, simes_p as simes_p
 from .intervals import (
@@ -40,6 +41,9 @@ from .intervals import (
     paired_difference as paired_difference,
     percentile_interval as percentile_interval,
     rare_event_interval as rare_event_interval,
+    two_sided_t as two_sided_t,
+    two_sided_t_p as two_sided_t_p,
+    two_sided_z as two_sided_z,
 )
 from .rates import (
     Difference as Difference,
@@ -54,6 +58,7 @@ from .rates import (
 )
 from .resampling import (
     exchanged_totals as exchanged_totals,
+    normals_from_hashes as normals_from_hashes,
     replayed_totals as replayed_totals,
     resampled_totals as resampled_totals,
     swapped_totals as swapped_totals,

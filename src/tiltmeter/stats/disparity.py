@@ -63,6 +63,11 @@ class GroupValues:
         return (self.values - self.mean[..., None]) / sd[..., None]
 
     @cached_property
+    def size(self) -> Floats:
+        """Sum of squares; for the values of `studentise`, the Welch-James statistic of equal means, shape (...)."""
+        return np.asarray(np.nansum(self.values**2, axis=-1))
+
+    @cached_property
     def dixon(self) -> DixonTest:
         """Dixon's ratios of both ends, and the two-sided critical value at 5%."""
         # Values that differ by rounding error only count as equal.
@@ -128,6 +133,30 @@ COMPARISONS: Mapping[str, DisparityMeasure] = {
     "dixon_q": DisparityMeasure(_dixon_q, extreme=1, group="end"),
     "dixon_margin": DisparityMeasure(lambda groups: _dixon_q(groups) - groups.dixon.critical, extreme=1, group="end"),
 }
+
+
+def studentise(means: ArrayLike, errors: ArrayLike) -> Floats:
+    """Compute the difference of each group's mean from the mean of all groups, in standard errors of the group.
+
+    The mean of all groups weighs each by the inverse of its squared standard error. The sum of the squares of the result is the
+    Welch-James statistic, whose permutation distribution is close to its distribution without differences between means even if spreads
+    and sizes of the groups differ; that of the range is not.
+
+    Parameters
+    ----------
+    means
+        (..., G) means; NaN where a group has none.
+    errors
+        (..., G) squared standard errors, above 0.
+
+    References
+    ----------
+    Welch (1951), "On the comparison of several mean values"; Chung and Romano (2013), "Exact and asymptotically robust permutation tests".
+    """
+    values, weights = floats(means), 1.0 / floats(errors)
+    known = np.where(np.isnan(values), 0.0, weights)
+    centre = ratio((known * np.nan_to_num(values)).sum(axis=-1), known.sum(axis=-1))
+    return np.asarray((values - centre[..., None]) * np.sqrt(weights))
 
 
 class DixonTest(NamedTuple):

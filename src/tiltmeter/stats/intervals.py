@@ -117,7 +117,9 @@ def absolute_interval(low: float, high: float) -> Interval:
     return Interval(0.0 if low <= 0.0 <= high else near, far)
 
 
-def maximum_interval(estimate_raw: ArrayLike, samples: ArrayLike, null_samples: ArrayLike, level: float) -> MaximumEstimate:
+def maximum_interval(
+    estimate_raw: ArrayLike, samples: ArrayLike, null_samples: ArrayLike, level: float, floor: ArrayLike | None = None
+) -> MaximumEstimate:
     """Estimate maxima of absolute differences between groups, with intervals and p-values.
 
     A maximum is biased upwards by sampling noise: without any effect it is well above 0, and its plain bootstrap never reaches 0. The
@@ -142,6 +144,9 @@ def maximum_interval(estimate_raw: ArrayLike, samples: ArrayLike, null_samples: 
         (..., N) maxima under random relabelling of the groups.
     level
         Confidence level of the interval.
+    floor
+        (...) lower confidence bounds from another test of the groups, at most 0 where it is not significant; they replace
+        raw - (critical value of the relabellings).
 
     Returns
     -------
@@ -153,16 +158,16 @@ def maximum_interval(estimate_raw: ArrayLike, samples: ArrayLike, null_samples: 
     p = excess_p(raw, null, 1)
     # Without relabellings their mean is NaN, which fmin ignores.
     lift = np.fmin(np.maximum(0.0, mean_present(resampled) - raw) / RESAMPLING_SHARE, mean_present(null))
-    floor = np.where(p < 1.0 - level, raw - critical_values(null, level), 0.0)
+    least = np.where(p < 1.0 - level, raw - critical_values(null, level), 0.0) if floor is None else np.minimum(floor, raw)
     estimate = np.maximum(0.0, raw - lift)
-    low = np.where(floor > 0.0, np.maximum(floor, estimate - np.maximum(upper - median, median - lower)), 0.0)
+    low = np.where(least > 0.0, np.maximum(least, estimate - np.maximum(upper - median, median - lower)), 0.0)
     unknown = np.isnan(raw) | np.isnan(median)
     return MaximumEstimate(*(np.where(unknown, np.nan, part)[()] for part in (np.maximum(estimate, low), low, raw + (upper - median), p)))
 
 
-def lifted_interval(raw: Floats, samples: Floats, null: Floats, level: float) -> tuple[Floats, Floats]:
+def lifted_interval(raw: Floats, samples: Floats, null: Floats, level: float, floor: Floats | None = None) -> tuple[Floats, Floats]:
     """Return the lower and upper ends of the intervals of `maximum_interval`, shape (...); the lower end is 0 without relabellings."""
-    return maximum_interval(raw, samples, null, level)[1:3]
+    return maximum_interval(raw, samples, null, level, floor)[1:3]
 
 
 def column_quantiles(samples: Floats, level: float) -> tuple[Floats, ...]:
@@ -229,6 +234,20 @@ def half_width(se: float, level: float = 0.95) -> float:
 def two_sided_z(level: float) -> float:
     """Compute the standard normal quantile of a two-sided interval at `level`."""
     return NormalDist().inv_cdf((1.0 + level) / 2.0)
+
+
+def two_sided_t(level: float, freedom: float) -> float:
+    """Compute the quantile of Student's t of a two-sided interval at `level`; infinite degrees of freedom give the normal quantile."""
+    from scipy.special import stdtrit
+
+    return two_sided_z(level) if math.isinf(freedom) else float(stdtrit(freedom, (1.0 + level) / 2.0))
+
+
+def two_sided_t_p(t: float, freedom: float) -> float:
+    """Compute the two-sided p-value of Student's t."""
+    from scipy.special import stdtr
+
+    return math.erfc(abs(t) / math.sqrt(2)) if math.isinf(freedom) else float(2 * stdtr(freedom, -abs(t)))
 
 
 def _present_values(samples: ArrayLike) -> Floats:

@@ -204,3 +204,16 @@ def _finite_values(x: ArrayLike, *, axes: int) -> Floats:
     if not np.isfinite(values).all():
         raise ValueError("per-item values must be finite; where an item has no value, set both its sum and its count column to 0")
     return values
+
+
+def normals_from_hashes(hashes: ArrayLike) -> Floats:
+    """Return a standard normal value for each 64-bit hash (N,), so that equal hashes have equal values.
+
+    References
+    ----------
+    Box and Muller (1958), "A note on the generation of random normal deviates".
+    """
+    codes = np.asarray(hashes, dtype=np.uint64)
+    one, two = ((half + 0.5) / 2**32 for half in (codes >> np.uint64(32), codes & np.uint64(2**32 - 1)))
+    found: Floats = np.sqrt(-2 * np.log(one)) * np.cos(2 * np.pi * two)
+    return found

@@ -50,6 +50,9 @@ class Formulas:
         Whether the standard of the selection rate ignores missing values; otherwise a missing value means that nothing is selected.
     proper_comparisons
         Whether comparisons require two groups, and ratios require non-negative values.
+    studentised
+        Whether intervals of smooth statistics are t intervals with the bootstrap standard error, and tests compare studentised values;
+        otherwise intervals are bootstrap percentiles, and tests compare the values themselves.
     """
 
     adjusted: bool = True
@@ -57,10 +60,13 @@ class Formulas:
     pairs_only: bool = True
     skips_missing: bool = True
     proper_comparisons: bool = True
+    studentised: bool = True
 
 
 DEFAULT_FORMULAS = Formulas()
-SAGED_FORMULAS = Formulas(adjusted=False, common_bins=False, pairs_only=False, skips_missing=False, proper_comparisons=False)
+SAGED_FORMULAS = Formulas(
+    adjusted=False, common_bins=False, pairs_only=False, skips_missing=False, proper_comparisons=False, studentised=False
+)
 """Formulas of the package `sagedbias`."""
 
 
@@ -256,13 +262,17 @@ class Statistic(NamedTuple):
     """One statistic: its function, and whether it needs a baseline, is a share (0 to 1), or depends on the order of the values only.
 
     `compute` takes a `Sample` and returns an array of shape `sample.values.shape[:-1]`, NaN where the statistic is undefined. It is called
-    for many features, groups and resamples at once. For `ranked` statistics, the values are `order_codes`.
+    for many features, groups and resamples at once. For `ranked` statistics, the values are `order_codes`. `bounds` are the smallest and
+    the largest possible value of a smooth statistic, whose sampling distribution is close to normal; None: not smooth. `terms` computes
+    the number of each row (NaN where missing) of which the statistic is the mean, so that its standard error is known; None: unknown.
     """
 
     compute: Callable[[Sample], Floats]
     paired: bool = False
     share: bool = False
     ranked: bool = False
+    bounds: tuple[float, float] | None = None
+    terms: Callable[[Sample], Floats] | None = None
 
 
 def _variance(sample: Sample) -> Floats:
@@ -324,17 +334,20 @@ def _precision(sample: Sample) -> Floats:
     return np.asarray(np.count_nonzero(within, axis=-1) / (sample.count if pairs is sample.values else count_present(pairs)))
 
 
-def _selection_rate(sample: Sample) -> Floats:
+def _selected(sample: Sample) -> Booleans:
+    """Return whether each value reaches the standard; False where it is missing."""
     name, value = _name_and_number(sample.options.method)
     x, standard = sample.values, sample.standard
     if name == "larger":
-        selected = x >= standard
-    elif name == "smaller":
-        selected = x <= standard
-    else:
-        assert value is not None
-        selected = np.abs(x - standard) <= (value if name == "within-range" else value * standard)
-    return np.asarray(np.count_nonzero(selected, axis=-1) / sample.count)
+        return np.asarray(x >= standard)
+    if name == "smaller":
+        return np.asarray(x <= standard)
+    assert value is not None
+    return np.asarray(np.abs(x - standard) <= (value if name == "within-range" else value * standard))
+
+
+def _selection_rate(sample: Sample) -> Floats:
+    return np.asarray(np.count_nonzero(_selected(sample), axis=-1) / sample.count)
 
 
 def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
@@ -411,19 +424,21 @@ def _kendall(sample: Sample) -> Floats:
 
 
 STATISTICS: Mapping[str, Statistic] = {
-    "mean": Statistic(lambda sample: sample.mean),
+    "mean": Statistic(lambda sample: sample.mean, bounds=(-np.inf, np.inf), terms=lambda sample: sample.values),
     "median": Statistic(lambda sample: sample.quantile(0.5)),
     "mode": Statistic(lambda sample: fullest_bin(sample.ordered, sample.options.width)),
-    "variance": Statistic(_variance),
-    "sd": Statistic(lambda sample: np.sqrt(_variance(sample))),
+    "variance": Statistic(_variance, bounds=(0.0, np.inf)),
+    "sd": Statistic(lambda sample: np.sqrt(_variance(sample)), bounds=(0.0, np.inf)),
     "skewness": Statistic(_skewness),
     "kurtosis": Statistic(_kurtosis),
     "range": Statistic(lambda sample: _range_between(sample, 0.0, 1.0)),
     "quantile_range": Statistic(lambda sample: _range_between(sample, *sample.options.quantiles)),
     "percentile_range": Statistic(lambda sample: _range_between(sample, *(end / 100.0 for end in sample.options.percentiles))),
-    "selection_rate": Statistic(_selection_rate, share=True),
+    "selection_rate": Statistic(
+        _selection_rate, share=True, bounds=(0.0, 1.0), terms=lambda sample: np.where(sample.present, _selected(sample), np.nan)
+    ),
     "kl": Statistic(_divergence, paired=True),
-    "precision": Statistic(_precision, paired=True, share=True),
+    "precision": Statistic(_precision, paired=True, share=True, bounds=(0.0, 1.0)),
     "pearson": Statistic(lambda sample: pearson(*sample.pairs), paired=True),
     "spearman": Statistic(lambda sample: pearson(*sample.pair_ranks), paired=True, ranked=True),
     "kendall": Statistic(_kendall, paired=True, ranked=True),

