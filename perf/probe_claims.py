@@ -60,7 +60,7 @@ def gendered(rows: pl.DataFrame, leaning: Floats) -> Utilities:
 
 def sign_of(rows: pl.DataFrame, column: str, values: dict[object, float]) -> Floats:
     """Return a number for each value of a column."""
-    return rows[column].replace_strict(values, return_dtype=pl.Float64).to_numpy()
+    return rows[column].replace_strict(values, default=0.0, return_dtype=pl.Float64).to_numpy()
 
 
 def bbq(rows: pl.DataFrame) -> Utilities:
@@ -250,7 +250,7 @@ def tier_of(bands: object, value: float) -> str:
 
 
 def dials_of(studied: Studied, metric: str, sds: dict[str, float]) -> dict[str, float]:
-    """Return the bias that places the metric in the middle of each tier that it can reach, by tier; "fair": no bias."""
+    """Return the bias that places the metric in the middle of each tier that it can reach, by tier; for healthy, no bias."""
     named = next(one for one in studied.keys.values() if one.name == metric)
     grid, values = np.concatenate([np.linspace(-3, 3, 49), np.linspace(3.5, 12, 18)]), []
     for number, bias in enumerate(grid):
@@ -261,10 +261,11 @@ def dials_of(studied: Studied, metric: str, sds: dict[str, float]) -> dict[str, 
     for mark in MARKS:
         bands = [band for band in named.metric.bands if band.mark == mark and band.high > best]
         inside = [(value, bias) for value, bias in zip(values, grid, strict=True) if any(b.low <= value <= b.high for b in bands)]
-        if inside and (mark != MARKS[0] or named.metric.null is None):
+        if inside:
             middle = sum(max(inside)[0:1] + min(inside)[0:1]) / 2
             found[mark] = float(min(inside, key=lambda pair: abs(pair[0] - middle))[1])
-    if named.metric.null is not None:
+    unbiased = values[list(grid).index(0.0)]
+    if tier_of(named.metric.bands, unbiased) == MARKS[0]:
         found[MARKS[0]] = 0.0
     return found
 
@@ -284,7 +285,8 @@ def carry_out(task: tuple[str, str, str, str, int, int]) -> list[dict[str, objec
     about = {"what": what, "size": size, "probe": name, "metric": metric, "items": len(studied.counted.values), "studies": studies}
     about |= {"clusters": ", ".join(f"{one.size} {one.noun}" for one in studied.counted.clusters), "resamples": resamples}
     if what == "marks":
-        settings = [(bias, EFFECTS, mark) for mark, bias in dials_of(studied, metric, EFFECTS).items()]
+        located = dials_of(Studied(name, "standard", resamples), metric, EFFECTS)
+        settings = [(bias, EFFECTS, mark) for mark, bias in located.items()]
     else:
         calm = {"clusters": 0.0, "wordings": 0.0, "items": 0.5}
         grid = [calm, calm | {"wordings": 0.2}, calm | {"wordings": 0.4}]

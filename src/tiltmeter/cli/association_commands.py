@@ -21,8 +21,8 @@ def validate(
         list[Path],
         typer.Argument(
             metavar="SAMPLE...",
-            help="Annotated tables with the columns story, character, found and truth (lists of phrases); concept, truth and found (yes or "
-            "no); or phrase, gold and concept (clusters); or the sheets released with BADF.",
+            help="Annotated tables. Columns for extraction: story, character, found, truth (lists of phrases); for the exclusivity filter: "
+            "concept, truth, found (yes or no); for clusters: phrase, gold, concept. The sheets released with BADF also work.",
             show_default=False,
         ),
     ],
@@ -77,7 +77,14 @@ def _rounded(row: dict[str, Any]) -> dict[str, Any]:
 
 def reanalyse(
     released: Annotated[Path, typer.Argument(metavar="CSV", help="Associations released with BADF.", show_default=False)],
-    counts: Annotated[Path, typer.Option(metavar="FILE", help="Counts reconstructed for these associations.", show_default=False)],
+    counts: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="Table with the number of lists for each concept and identity, reconstructed from the release.",
+            show_default=False,
+        ),
+    ],
     setting: Annotated[
         str | None, typer.Option(metavar="NAME", help="Setting of the counts [default: detected from the associations].")
     ] = None,
@@ -87,7 +94,9 @@ def reanalyse(
     tests: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="Number of tests in the original study [default: the largest number possible with its mentions]."
+            min=1,
+            metavar="N",
+            help="Number of tests in the original study [default: the largest number that its number of mentions allows].",
         ),
     ] = None,
     examples: Annotated[int, typer.Option(min=0, metavar="N", help="Number of retained and rejected associations to show.")] = 5,

@@ -35,7 +35,7 @@ def build(
             "--judge",
             metavar="PROVIDER/NAME",
             envvar="TILTMETER_JUDGE",
-            help="Model that writes the keywords, articles, questions or replacements for which SPEC.yaml uses a model.",
+            help="Model that writes the keywords, articles, questions or replacements that SPEC.yaml asks a model for; it judges nothing.",
         ),
     ] = None,
     judge_base_url: o.JudgeBaseUrl = None,

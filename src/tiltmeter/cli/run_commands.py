@@ -48,7 +48,7 @@ def analyse(
             "--identity", "--group", metavar="COLUMN", help="Column with the group each text is about; repeat to combine columns."
         ),
     ] = None,
-    location: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the setting of each text.")] = None,
+    location: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the location of each text.")] = None,
     name: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the name of the person each text is about.")] = None,
     baseline: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column with the baseline text to compare each text with (benchmarks).")
@@ -71,7 +71,7 @@ def analyse(
     definition: o.Definition = None,
     limit: Annotated[
         str | None,
-        typer.Option(metavar="N|A-B|0.1", help="Subsample of items that the responses cover, as for `run`."),
+        typer.Option(metavar="N|A-B|0.1", help="The --limit or --size with which the prompts were written or asked."),
     ] = None,
     seed: o.Seed = None,
     max_connections: o.MaxConnections = 64,
@@ -125,7 +125,8 @@ QUESTIONS = 20
 def demo(
     limit: Annotated[str, typer.Option(metavar="N", help="Number of items per probe.")] = "300",
     cells: Annotated[
-        int, typer.Option(min=2, metavar="N", help="Number of cells in the stories: a pair of characters at one location.")
+        int,
+        typer.Option(min=2, metavar="N", help="Number of cells of the grid of stories; a cell is a pair of characters at one location."),
     ] = CELLS,
     questions: Annotated[
         int, typer.Option(min=2, metavar="N", help="Number of questions about each of 21 countries, in each of five roles.")

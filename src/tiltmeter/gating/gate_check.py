@@ -95,6 +95,12 @@ class Verdict(Result):
         return sorted((one for one in self.checks if one.status in failing), key=lambda one: failing.index(one.status))
 
     @property
+    def accepted(self) -> list[Check]:
+        """Checks without a result that do not prevent the run from passing: skipped ones, and undecided ones if allowed."""
+        failures = self.failures
+        return [one for one in self.checks if one.status != "passed" and one not in failures]
+
+    @property
     def is_checked(self) -> bool:
         """Whether any check was not skipped; a gate without such checks does not pass."""
         return any(one.status != "skipped" for one in self.checks)

@@ -22,7 +22,7 @@ _NONCHARACTERS = dict.fromkeys((0xFFFE, 0xFFFF), 0xFFFD)
 def write_junit(verdict: Verdict, path: Path) -> None:
     """Write the verdict atomically as JUnit XML that conforms to the schemas of both Ant and Jenkins.
 
-    Undecided checks count as failures, and problems of the run as errors.
+    Checks that do not pass count as failures, accepted ones as skipped, and problems of the run as errors.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def write_junit(verdict: Verdict, path: Path) -> None:
         "tests": len(verdict.checks) + len(verdict.problems) + 1,
         "failures": len(verdict.failures) + (not verdict.is_checked),
         "errors": len(verdict.problems),
-        "skipped": sum(one.status == "skipped" for one in verdict.checks),
+        "skipped": len(verdict.accepted),
     }
     about = {"name": _legal(f"tiltmeter gate {verdict.about['study']}"), "package": "tiltmeter", "id": "0"}
     about |= {name: str(count) for name, count in counts.items()}
@@ -47,7 +47,7 @@ def write_junit(verdict: Verdict, path: Path) -> None:
     if not verdict.is_checked:
         _fault(case, "failure", verdict.headline, "unchecked")
     for check in verdict.checks:
-        _add(suite, check, verdict.run)
+        _add(suite, check, verdict)
     for name in ("system-out", "system-err"):
         Xml.SubElement(suite, name)
     with writing(path) as temporary:
@@ -73,13 +73,13 @@ def _fault(case: Xml.Element, tag: str, message: str, kind: str) -> Xml.Element:
     return Xml.SubElement(case, tag, {"message": _legal(message), "type": kind})
 
 
-def _add(suite: Xml.Element, check: Check, run: str) -> None:
+def _add(suite: Xml.Element, check: Check, verdict: Verdict) -> None:
     case = _case(suite, f"{check.model}.{check.part}", f"{check.number} [{check.rule}]")
-    if check.status == "skipped":
+    if check in verdict.accepted:
         Xml.SubElement(case, "skipped")
     elif check.status != "passed":
         failure = _fault(case, "failure", check.reason, check.status)
-        failure.text = _legal(f"{check.model} {check.number}: {check.reason}. Show the answers: {check.opened_by(run)}")
+        failure.text = _legal(f"{check.model} {check.number}: {check.reason}. Show the answers: {check.opened_by(verdict.run)}")
 
 
 def _legal(text: str) -> str:
@@ -141,7 +141,7 @@ def print_verdict(verdict: Verdict, *, as_json: bool = False) -> None:
     lines = [f"PROBLEM    {problem}" for problem in verdict.problems]
     lines += map(_line, verdict.failures)
     lines += [f"note       {note}" for note in verdict.notes]
-    lines += [_line(one) for one in verdict.checks if one.status == "skipped"]
+    lines += map(_line, verdict.accepted)
     for line in [*lines, verdict.headline]:
         print_text(line)
     for first in verdict.failures[:1]:

@@ -58,7 +58,8 @@ class JobsLum(CharacterProbe):
     fields = ("job", "occupation")
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
-        article = when(col.job.str.contains("^(?:[aeio]|u[^n]|un[^i])")).then(lit("an ")).otherwise(lit("a "))
+        spoken = "|FBI|x-" if self.definition.corrected else ""
+        article = when(col.job.str.contains(f"^(?:[aeio]|u[^n]|un[^i]{spoken})")).then(lit("an ")).otherwise(lit("a "))
         return jobs(library).with_columns(_job=pl.concat_str(article, "job"), _occupation="job")
 
     def counts(self, attempts: DataFrame) -> DataFrame:
