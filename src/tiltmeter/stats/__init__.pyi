@@ -22,7 +22,7 @@ from .disparity import (
     original_verdicts as original_verdicts,
     studentise as studentise,
 )
-from .families import hierarchical_q as hierarchical_q, simes_p as simes_p
+from .families import hierarchical_q as hierarchical_q
 from .intervals import (
     Interval as Interval,
     MaximumEstimate as MaximumEstimate,

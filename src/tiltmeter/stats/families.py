@@ -10,32 +10,11 @@ from tiltmeter.stats.arithmetic import floats
 from tiltmeter.stats.tests import benjamini_hochberg
 
 
-def simes_p(p: ArrayLike, family: ArrayLike) -> Floats:
-    """Compute the p-value of each family's global null hypothesis, that none of its tests has an effect.
-
-    Parameters
-    ----------
-    p
-        (T,) p-values; NaN (no test was possible) is ignored.
-    family
-        (T,) number of each test's family, 0 to F - 1.
-
-    Returns
-    -------
-    (F,) minimum of p(i) * n / i over the ordered p-values of each family; NaN for a family without tests. Valid for independent and
-    positively dependent tests.
-
-    References
-    ----------
-    Simes (1986), "An improved Bonferroni procedure for multiple tests of significance".
-    """
-    return _least(_adjusted(floats(p), np.asarray(family, dtype=np.intp)))
-
-
 def hierarchical_q(p: ArrayLike, family: ArrayLike, level: float) -> Floats:
     """Compute q-values that control the false discovery rate of families, and of tests within the selected families.
 
-    Families are selected by the Benjamini-Hochberg procedure on their Simes p-values. If R of F families are selected, tests within them
+    Families are selected by the Benjamini-Hochberg procedure on their p-values after Simes (1986), which are valid for independent and
+    positively dependent tests. If R of F families are selected, tests within them
     are selected by the same procedure at R / F of the level. This controls the false discovery proportion averaged over selected families.
 
     Parameters
