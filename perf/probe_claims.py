@@ -301,15 +301,27 @@ def carry_out(task: tuple[str, str, str, str, int, int]) -> list[dict[str, objec
 
 
 def table(files: list[str]) -> None:
-    """Print the results as tables."""
+    """Print the results as Markdown: one row per key metric."""
     lines = [json.loads(line) for file in files for line in Path(file).read_text().splitlines()]
     rows = pl.DataFrame(lines, infer_schema_length=None)
-    with pl.Config(tbl_rows=-1, tbl_cols=-1, tbl_width_chars=200, float_precision=3, tbl_hide_dataframe_shape=True):
-        for what, columns in (("marks", ("outside", "undecided", "one tier")), ("clusters", ("coverage", "coverage of items"))):
-            mine = rows.filter(pl.col("what") == what)
-            for (size,), part in mine.group_by("size", maintain_order=True):
-                on = ["tier"] if what == "marks" else ["sd clusters", "sd wordings"]
-                print(what, size, part.select("probe", "metric", *on, "truth", *columns))
+    for (what, size), mine in rows.group_by("what", "size", maintain_order=True):
+        print(f"\n{what}, {size}, {mine['studies'][0]} studies each\n")
+        heads = [f"undecided, {mark}" for mark in MARKS] if what == "marks" else []
+        settings = mine.select("sd clusters", "sd wordings").unique(maintain_order=True).rows() if what == "clusters" else []
+        heads += [f"clusters {clusters:g}, wordings {wordings:g}" for clusters, wordings in settings]
+        print("| metric | " + ("true tier outside the mark, at most | " if what == "marks" else "clusters | ") + " | ".join(heads) + " |")
+        print("|---" * (len(heads) + 2) + "|")
+        for of_metric in mine.partition_by("probe", "metric", maintain_order=True):
+            if what == "marks":
+                undecided = dict(of_metric.group_by("tier").agg(pl.col("undecided").max()).iter_rows())
+                cells = [
+                    f"{of_metric.select(pl.col('outside').max()).item():.1%}",
+                    *("–" if mark not in undecided else f"{undecided[mark]:.0%}" for mark in MARKS),
+                ]
+            else:
+                known = {row[:2]: row[2] for row in of_metric.select("sd clusters", "sd wordings", "coverage").iter_rows()}
+                cells = [of_metric["clusters"][0], *("–" if one not in known else f"{known[one]:.1%}" for one in settings)]
+            print(f"| `{of_metric.row(0, named=True)['probe']}` {of_metric.row(0, named=True)['metric']} | {' | '.join(cells)} |")
 
 
 def main() -> None:
