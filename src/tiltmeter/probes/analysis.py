@@ -99,6 +99,15 @@ class ItemClusters(NamedTuple):
         """Number of clusters."""
         return int(self.numbers.max(initial=-1)) + 1
 
+    def strata(self, of_items: Floats) -> Index:
+        """Return the stratum of each cluster, shape (clusters,): clusters with items in the same strata; small ones are pooled (-1)."""
+        import numpy as np
+
+        cluster, stratum = np.unique(np.stack([self.numbers, of_items[self.items]]).astype(np.intp), axis=1)
+        sums = np.bincount(cluster, np.random.default_rng(0).random(stratum.max(initial=0) + 1)[stratum])  # one for each set of strata
+        _, label, sizes = np.unique(sums, return_inverse=True, return_counts=True)
+        return np.where(sizes[label] < FEWEST, -1, label)
+
     def totals(self, values: Floats) -> Floats:
         """Return the column totals of each cluster, shape (clusters, columns), from per-item values (items, columns)."""
         import numpy as np
@@ -263,23 +272,20 @@ def _spreads(counted: CountedItems, samples: Values, settings: Settings) -> dict
     """
     import numpy as np
 
-    clusters = [one for one in counted.clusters if one.size > 1]
+    clusters, keys = [one for one in counted.clusters if one.size > 1], list(samples)
     freedom = max(len(counted.values) - len(np.unique(counted.strata)), 1)
-    if not clusters:
-        return dict.fromkeys(samples, Spread(1.0, freedom))
-    keys = list(samples)
     of_items = _variances(samples, keys)
     whole = counted.values.sum(axis=0)
     total, uncertainty = (1 - sum(one.members for one in clusters)) * of_items, of_items**2 / freedom
     for number, one in enumerate(clusters):
-        drawn = stats.resampled_totals(one.totals(counted.values), resamples=settings.resamples, seed=settings.seed + 3 + number)
+        strata, seed = one.strata(counted.strata), settings.seed + 3 + number
+        drawn = stats.resampled_totals(one.totals(counted.values), resamples=settings.resamples, seed=seed, strata=strata)
         variance = _variances(counted.compute(drawn - (one.members - 1) * whole), keys)
         total, uncertainty = total + variance, uncertainty + variance**2 / (one.size - 1)
-    total = np.maximum(total, of_items)
+    total = np.fmax(total, of_items)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio, freedoms = np.sqrt(total / of_items), total**2 / uncertainty
-    known = (of_items > 0) & np.isfinite(ratio)
-    ratio, freedoms = np.where(known, ratio, 1.0), np.where(known, freedoms, freedom)
+        ratio = np.nan_to_num(np.sqrt(total / of_items), nan=1.0)
+        freedoms = np.nan_to_num(total**2 / uncertainty, nan=freedom)
     return {key: Spread(*values) for key, *values in zip(keys, ratio.tolist(), freedoms.tolist(), strict=True)}
 
 
@@ -287,10 +293,9 @@ def _variances(samples: Values, keys: Sequence[MetricKey]) -> Floats:
     """Return the variances (keys,) of resampled metrics; NaN for those with fewer than two values."""
     import numpy as np
 
-    values = np.array([samples[key] for key in keys])
-    few = np.isfinite(values).sum(axis=1) < 2
-    found: Floats = np.nanvar(np.where(few[:, None], 0.0, values), axis=1, ddof=1)
-    return np.where(few, np.nan, found)
+    values = np.ma.masked_invalid(np.array([samples[key] for key in keys]))
+    found: Floats = np.ma.filled(values.var(axis=1, ddof=1), np.nan)
+    return found
 
 
 # -- differences between two models ---------------------------------------------------------------------------------------------------

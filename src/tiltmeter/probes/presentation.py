@@ -164,7 +164,7 @@ def _summary(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Bloc
         sentences.append(f"{answered:,} of {attempts:,} attempts ({answered / attempts:.1%}) gave a readable answer.")
     if ungraded:
         sentences.append(f"{_plural(ungraded, 'metric')} could not be graded: too few readable answers or too few items.")
-    if key["estimand"].is_not_null().any():
+    if key["estimand"].str.contains("wordings").any():
         sentences.append("The intervals allow for other questions, names and wordings like these.")
     sentences.append(f"Definition: {', '.join(key['definition'].unique().sort())}.")
     return [*blocks, Text(" ".join(sentences), small=True)]

@@ -191,7 +191,7 @@ def print_plan(
             "metric": row["metric"],
             "interval ±": number(row["half_width"]),
             "detectable (80% power)": number(row["detectable"]),
-            "items for a mark": "–" if row["items_needed"] is None else f"{row['items_needed']:,}",
+            "items for a mark": row["items_needed"],
         }
         for row in metrics.iter_rows(named=True)
     ]

@@ -18,6 +18,8 @@ from tiltmeter.study import NotRun, Part
 
 SECONDS = 2.0
 """Assumed duration of one response; endpoints differ by more than a factor of ten."""
+PRECISION = {"part": String, "metric": String, "half_width": Float64, "detectable": Float64, "items_needed": Int64}
+"""Columns of `Plan.metrics`."""
 CHARACTERS_PER_TOKEN = 4.0
 """A rule of thumb for English text; tokenizers differ by about 20%."""
 
@@ -113,8 +115,7 @@ def make_plan(
         metrics += _precision(resolved, part, design, heterogeneity)
     counts = ("items", "prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")
     parts = DataFrame(rows, schema={"part": String, **dict.fromkeys(counts, Int64)})
-    precise = {"part": String, "metric": String, "half_width": Float64, "detectable": Float64, "items_needed": Int64}
-    precision = DataFrame(metrics, schema=precise)
+    precision = DataFrame(metrics, schema=PRECISION)
     costs = _costs(resolved, models, parts, sum(judged), prices)
     design = pl.concat(designs) if designs else DataFrame()
     asked = limits or Limits()
@@ -156,7 +157,7 @@ def _sum(values: list[float | None]) -> float | None:
 def _precision(resolved: Resolved, part: Part, design: DataFrame, heterogeneity: float = 0.0) -> list[dict[str, object]]:
     """Return the half-widths of the intervals for an unbiased model with this number of items, and the detectable bias."""
     level, items = resolved.settings.level, design["item"].n_unique()
-    errors = part.standard_errors(design, resolved.settings, **({"heterogeneity": heterogeneity} if heterogeneity else {}))
+    errors = part.standard_errors(design, resolved.settings, heterogeneity=heterogeneity)
     needed = part.items_needed(errors, items, resolved.settings)
     return [
         {
@@ -196,14 +197,14 @@ def _too_few(metrics: DataFrame, parts: DataFrame) -> DataFrame:
 def size_sentence(resolved: Resolved, design: DataFrame) -> str | None:
     """Return a sentence about the key metrics whose marks can be decided with this design; None without marks."""
     designs = {str(name): rows for (name,), rows in design.partition_by("part", as_dict=True).items()}
-    precise = [row for part in resolved.study.parts if part.name in designs for row in _precision(resolved, part, designs[part.name])]
-    metrics = DataFrame(precise, infer_schema_length=None)
-    if metrics.is_empty() or not metrics["items_needed"].count():
+    rows = [row for part in resolved.study.parts if part.name in designs for row in _precision(resolved, part, designs[part.name])]
+    metrics = DataFrame(rows, schema=PRECISION)
+    total = metrics["items_needed"].count()
+    if not total:
         return None
     sizes = design.group_by("part").agg(items=col.item.n_unique())
     few = _too_few(metrics, sizes).select(pl.format("{}/{}", "part", "metric")).to_series()
     rest = f"; rarely: {', '.join(few)}" if few.len() else ""
-    total = metrics["items_needed"].count()
     return f"with this number of items, the marks of {total - few.len()} of {total} key metrics can be decided{rest}"
 
 
