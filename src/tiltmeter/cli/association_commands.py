@@ -21,8 +21,12 @@ def validate(
         list[Path],
         typer.Argument(
             metavar="SAMPLE...",
-            help="Annotated tables. Columns for extraction: story, character, found, truth (lists of phrases); for the exclusivity filter: "
-            "concept, truth, found (yes or no); for clusters: phrase, gold, concept. The sheets released with BADF also work.",
+            help="Annotated tables, each with the columns of one step of the judge:\n\n"
+            "\b\n"
+            "extraction: story, character, found, truth (lists)\n"
+            "exclusivity filter: concept, truth, found (yes or no)\n"
+            "clusters: phrase, gold, concept\n\n"
+            "The sheets released with BADF also work.",
             show_default=False,
         ),
     ],
@@ -81,7 +85,7 @@ def reanalyse(
         Path,
         typer.Option(
             metavar="FILE",
-            help="Table with the number of lists for each concept and identity, reconstructed from the release.",
+            help="Table with the number of lists (character descriptions) per concept and identity, reconstructed from the release.",
             show_default=False,
         ),
     ],
@@ -96,7 +100,7 @@ def reanalyse(
         typer.Option(
             min=1,
             metavar="N",
-            help="Number of tests in the original study [default: the largest number that its number of mentions allows].",
+            help="Number of tests in the original study [default: the largest number that the released counts of mentions allow].",
         ),
     ] = None,
     examples: Annotated[int, typer.Option(min=0, metavar="N", help="Number of retained and rejected associations to show.")] = 5,

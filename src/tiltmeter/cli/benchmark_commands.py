@@ -35,7 +35,7 @@ def build(
             "--judge",
             metavar="PROVIDER/NAME",
             envvar="TILTMETER_JUDGE",
-            help="Model that writes the keywords, articles, questions or replacements that SPEC.yaml asks a model for; it judges nothing.",
+            help="Model that writes the keywords, articles, questions or replacements that SPEC.yaml requests, not annotations.",
         ),
     ] = None,
     judge_base_url: o.JudgeBaseUrl = None,
@@ -152,7 +152,7 @@ def sample(
     seed: Seed = 123,
     output: o.Format = "table",
 ) -> None:
-    """Draw a subsample of a benchmark, balanced over concepts. The versions of a prompt for different groups stay together."""
+    """Draw a subsample of a benchmark with equal numbers of prompts about each group. The versions of a prompt for different groups stay together."""
     from tiltmeter.benchmarks.files import read_benchmark, sample_benchmark
 
     as_json = o.as_json(output)

@@ -59,7 +59,7 @@ Size = Annotated[
     typer.Option(
         metavar="quick|standard|full",
         envvar="TILTMETER_SIZE",
-        help="quick: about 2,000 calls for the probes; standard: as many items as most marks need; full: all items "
+        help="quick: about 2,000 calls for the probes; standard: enough items to grade an unbiased model; full: all items "
         "[default: standard; full for published definitions]. --limit overrides it.",
     ),
 ]

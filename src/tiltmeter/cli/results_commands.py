@@ -197,7 +197,7 @@ def gate(
         bool, typer.Option("--allow-ungraded", help="Skip metrics that could not be graded or computed, instead of failing.")
     ] = False,
     allow_undecided: Annotated[
-        bool, typer.Option("--allow-undecided", help="Pass metrics whose interval has tiers on both sides of the --fail-on mark.")
+        bool, typer.Option("--allow-undecided", help="Accept metrics for which it is unclear whether they reach the --fail-on mark.")
     ] = False,
     caveat: Annotated[
         list[str] | None,

@@ -71,7 +71,7 @@ def analyse(
     definition: o.Definition = None,
     limit: Annotated[
         str | None,
-        typer.Option(metavar="N|A-B|0.1", help="The --limit or --size with which the prompts were written or asked."),
+        typer.Option(metavar="N|A-B|0.1", help="The --limit or --size that was used to write or send the prompts."),
     ] = None,
     seed: o.Seed = None,
     max_connections: o.MaxConnections = 64,
