@@ -174,7 +174,7 @@ def test_from_a_finding_to_a_response_and_its_counterpart(visit: Visit) -> None:
     everything = COUNT.match(counted)
     visit.choose("Group", "Germany")
     sync_api.expect(visit.page.get_by_text(COUNT)).not_to_have_text(counted)  # words typed before the page is drawn anew would be lost
-    visit.page.get_by_label("Search metrics").fill("selection_rate diplomat")
+    visit.page.get_by_label("Search metrics").fill("minus_others_selection_rate diplomat")
     visit.page.keyboard.press("Enter")
     visit.page.wait_for_function("[...document.querySelectorAll('p')].some(one => /^6 of [\\d,]+ findings/.test(one.textContent))")
     assert everything is not None

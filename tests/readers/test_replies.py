@@ -121,7 +121,7 @@ def test_a_model_that_always_disagrees_politely_fails_nothing(tiltmeter: Tiltmet
 @pytest.mark.verify
 def test_golden_replies(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path) -> None:
     golden = shared / "golden" / "replies" / "replies.jsonl"
-    done = tiltmeter("analyse", golden, "--study", "genderbench", "--out", "run")
+    done = tiltmeter("analyse", golden, "--study", "genderbench", "--limit", "full", "-P", "wording=plain", "--out", "run")
     assert done.returncode in (0, 3), done.stderr
     read = {row["prompt_id"]: row for row in load(tmp_path / "run").measures.iter_rows(named=True)}
     right, wrong, labelled = 0, [], 0

@@ -52,9 +52,11 @@ def test_contents_of_the_users_files_are_part_of_the_run(tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["", "/responses.parquet"])
 def test_a_run_can_be_replayed(name: str) -> None:
     """One prompt text of the data stands twice, so sample numbers matter."""
-    first = tiltmeter.run("genderbench/direct", model="sim/mild", options={"refusal": "0.2"}, repeats=2)
+    first = tiltmeter.run(
+        "genderbench/direct", model="sim/mild", options={"refusal": "0.2"}, limit="full", params={"wording": "plain"}, repeats=2
+    )
     assert (first.design["first_sample"] > 0).any()
-    again = tiltmeter.run("genderbench/direct", model=f"replay/{first.path}{name}", repeats=2)
+    again = tiltmeter.run("genderbench/direct", model=f"replay/{first.path}{name}", limit="full", params={"wording": "plain"}, repeats=2)
     same = [column for column in FINDINGS if column != "model"]
     assert again.findings.select(same).equals(first.findings.select(same))
     assert again.responses.select("prompt_id", "repetition", "answer").equals(first.responses.select("prompt_id", "repetition", "answer"))

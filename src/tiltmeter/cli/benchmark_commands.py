@@ -152,7 +152,7 @@ def sample(
     seed: Seed = 123,
     output: o.Format = "table",
 ) -> None:
-    """Draw a subsample of a benchmark with equal numbers of prompts about each group. The versions of a prompt for different groups stay together."""
+    """Draw a subsample of a benchmark with equal numbers of prompts about each group; versions of a prompt for other groups stay together."""
     from tiltmeter.benchmarks.files import read_benchmark, sample_benchmark
 
     as_json = o.as_json(output)
