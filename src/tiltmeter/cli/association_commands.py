@@ -24,7 +24,7 @@ def validate(
             help="Annotated tables, each with the columns of one step of the judge:\n\n"
             "\b\n"
             "extraction: story, character, found, truth (lists)\n"
-            "exclusivity filter: concept, truth, found (yes or no)\n"
+            "filter of definitional concepts: concept, truth, found (yes or no)\n"
             "clusters: phrase, gold, concept\n\n"
             "The sheets released with BADF also work.",
             show_default=False,
@@ -90,17 +90,18 @@ def reanalyse(
         ),
     ],
     setting: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Setting of the counts [default: detected from the associations].")
+        str | None, typer.Option(metavar="NAME", help="Type of stories to take from the counts [default: that of the associations].")
     ] = None,
     category: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Category of the counts [default: detected from the associations].")
+        str | None,
+        typer.Option(metavar="NAME", help="Attribute (gender, ...) to take from the counts [default: that of the associations]."),
     ] = None,
     tests: Annotated[
         int | None,
         typer.Option(
             min=1,
             metavar="N",
-            help="Number of tests in the original study [default: the largest number that the released counts of mentions allow].",
+            help="Number of tests in the original study, if you know it [default: the largest possible number].",
         ),
     ] = None,
     examples: Annotated[int, typer.Option(min=0, metavar="N", help="Number of retained and rejected associations to show.")] = 5,

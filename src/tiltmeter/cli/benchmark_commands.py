@@ -35,7 +35,7 @@ def build(
             "--judge",
             metavar="PROVIDER/NAME",
             envvar="TILTMETER_JUDGE",
-            help="Model that writes the keywords, articles, questions or replacements that SPEC.yaml requests, not annotations.",
+            help="Model that writes the keywords, articles, questions or replacements that SPEC.yaml asks a model for.",
         ),
     ] = None,
     judge_base_url: o.JudgeBaseUrl = None,
@@ -47,7 +47,7 @@ def build(
     engine: o.EngineName = None,
     engine_options: o.EngineOptions = None,
 ) -> None:
-    """Build a benchmark on any subject. Run the same command again to resume, or after editing the table of a stage."""
+    """Build a benchmark on any subject. Run it again to resume, or to rebuild the rest after editing an intermediate table."""
     from tiltmeter.engine import Limits
 
     built = tm.build(
@@ -88,7 +88,7 @@ File = Annotated[
 
 @benchmark_app.command()
 def check(file: File, output: o.Format = "table") -> None:
-    """Check the quality of a benchmark. Reports imbalance, duplicates, leaked names, missing baselines and unknown licences.
+    """Check a benchmark. Reports imbalance, duplicates, prompts that name another group, missing baselines and unknown licences.
 
     Exit status 2 if the benchmark is unusable.
     """
@@ -115,7 +115,7 @@ def show(
     seed: Seed = 123,
     output: o.Format = "table",
 ) -> None:
-    """Summarise a benchmark by concept, and print sample prompts."""
+    """Summarise a benchmark by group, and print sample prompts."""
     from polars import col
 
     from tiltmeter.benchmarks.files import describe_benchmark, read_benchmark, sample_benchmark
@@ -152,7 +152,7 @@ def sample(
     seed: Seed = 123,
     output: o.Format = "table",
 ) -> None:
-    """Draw a subsample of a benchmark with equal numbers of prompts about each group; versions of a prompt for other groups stay together."""
+    """Draw a subsample of a benchmark with equal numbers of prompts about each group; its versions for other groups stay together."""
     from tiltmeter.benchmarks.files import read_benchmark, sample_benchmark
 
     as_json = o.as_json(output)

@@ -59,7 +59,7 @@ Size = Annotated[
     typer.Option(
         metavar="quick|standard|full",
         envvar="TILTMETER_SIZE",
-        help="quick: about 2,000 calls for the probes; standard: enough items to grade an unbiased model; full: all items "
+        help="quick: about 2,000 calls for the probes; standard: enough items to show that an unbiased model is healthy; full: all items "
         "[default: standard; full for published definitions]. --limit overrides it.",
     ),
 ]
@@ -68,7 +68,8 @@ Limit = Annotated[
     typer.Option(
         metavar="N|A-B|0.1",
         envvar="TILTMETER_LIMIT",
-        help="Subsample of items: a number per part (stratified), a range or a share; 100,PART=2000 sets a part's own limit.",
+        help="Items of each part of the study (each probe, for instance): a number, a range or a share; 100,gest=600 sets another "
+        "limit for one part.",
     ),
 ]
 Repeats = Annotated[
@@ -80,7 +81,7 @@ Repeats = Annotated[
         max=1_000,
         metavar="R",
         envvar="TILTMETER_REPEATS",
-        help="Responses per prompt [default: set by each part].",
+        help="Responses per prompt [default: that of each part of the study].",
     ),
 ]
 Seed = Annotated[

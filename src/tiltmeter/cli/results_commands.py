@@ -32,7 +32,7 @@ def show(
     name: RunName,
     all_metrics: Annotated[bool, typer.Option("--all", help="Show all metrics, not only key metrics.")] = False,
     normalised: Annotated[
-        bool, typer.Option("--normalised", help="Show the key metrics of all models on one scale, with their average.")
+        bool, typer.Option("--normalised", help="Show all key metrics on one scale, with an average for each model.")
     ] = False,
     metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Show the responses behind this metric.")] = None,
     part: Annotated[str | None, typer.Option(metavar="PART", help="Show only this probe, grid or benchmark.")] = None,
@@ -183,7 +183,7 @@ def gate(
             help="A limit fails only if the whole interval violates it, not just the estimate.",
         ),
     ] = False,
-    baseline: Annotated[str | None, typer.Option(metavar="RUN", help="Fail if a metric is significantly worse than in this run.")] = None,
+    baseline: Annotated[str | None, typer.Option(metavar="RUN", help="Fail if a metric is significantly worse than here.")] = None,
     maximum: Annotated[
         list[str] | None,
         typer.Option(

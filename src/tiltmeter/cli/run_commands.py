@@ -48,7 +48,7 @@ def analyse(
             "--identity", "--group", metavar="COLUMN", help="Column with the group each text is about; repeat to combine columns."
         ),
     ] = None,
-    location: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the location of each text.")] = None,
+    location: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the place that each text is about.")] = None,
     name: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the name of the person each text is about.")] = None,
     baseline: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column with the baseline text to compare each text with (benchmarks).")

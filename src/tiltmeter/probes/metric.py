@@ -24,7 +24,7 @@ OUTCOME_DISPARITY = "outcome_disparity"
 STEREOTYPICAL_REASONING = "stereotypical_reasoning"
 REPRESENTATIONAL_HARMS = "representational_harms"
 HARMS: Mapping[str, str] = {
-    OUTCOME_DISPARITY: "Are decisions different, or less accurate, depending on gender?",
+    OUTCOME_DISPARITY: "Do decisions, or their accuracy, depend on gender?",
     STEREOTYPICAL_REASONING: "Do the model's judgements, guesses and texts follow gender stereotypes?",
     REPRESENTATIONAL_HARMS: "Is one gender represented far more often than the other?",
 }

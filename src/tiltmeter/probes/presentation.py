@@ -165,8 +165,8 @@ def _summary(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Bloc
     if ungraded:
         sentences.append(f"{_plural(ungraded, 'metric')} could not be graded: too few readable answers or too few items.")
     if key["estimand"].str.contains("wordings").any():
-        sentences.append("The intervals allow for other questions, names and wordings like these.")
-    sentences.append(f"Definition: {', '.join(key['definition'].unique().sort())}.")
+        sentences.append("The intervals include the variation between questions, names and wordings of the same kind.")
+    sentences.append(f"Definition of the metrics: {', '.join(key['definition'].unique().sort())}.")
     return [*blocks, Text(" ".join(sentences), small=True)]
 
 

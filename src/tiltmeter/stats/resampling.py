@@ -17,6 +17,8 @@ from tiltmeter.arrays import Floats, Index
 
 BLOCK_CELLS = 2_000_000
 """Weights held in memory at a time: 16 MB of float64; larger blocks are no faster."""
+CACHED = 64
+"""1 / 64 of these weights are counted at a time, so that the counters fit in the processor's cache."""
 MOST_GROUPS = 4
 """Largest number of groups that can be exchanged: the number of orders grows as G!, and no built-in design needs more."""
 
@@ -62,7 +64,7 @@ def resampled_totals(x: ArrayLike, *, resamples: int, seed: int, strata: ArrayLi
     # All draws are one flat array, n_h - 1 per stratum, which avoids a loop over thousands of small strata.
     first, pool = np.repeat(np.cumsum(sizes) - sizes, sizes - 1), np.repeat(sizes, sizes - 1)
     generator = np.random.Generator(np.random.PCG64(seed))
-    totals = _drawn_totals(weighted, resamples, lambda: (first + generator.random(first.size) * pool).astype(np.intp))
+    totals = _drawn_totals(weighted, resamples, lambda rows: (first + generator.random((rows, first.size)) * pool).astype(np.intp))
     lone: Floats = values[np.repeat(sizes == 1, sizes)].sum(axis=0)
     return totals * factor + lone
 
@@ -97,7 +99,7 @@ def replayed_totals(x: ArrayLike, *, resamples: int, seed: int) -> Floats:
     *key, position = random.Random(seed).getstate()[1]
     stream = np.random.RandomState()
     stream.set_state(("MT19937", np.array(key, dtype=np.uint32), position, 0, 0.0))
-    return _drawn_totals(values, resamples, lambda: (stream.random_sample(n) * n).astype(np.intp))
+    return _drawn_totals(values, resamples, lambda rows: (stream.random_sample((rows, n)) * n).astype(np.intp))
 
 
 def exchanged_totals(first: ArrayLike, second: ArrayLike, *, draws: int, seed: int) -> tuple[Floats, Floats]:
@@ -174,15 +176,15 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> Floats:
     return totals.reshape(draws, groups, columns)
 
 
-def _drawn_totals(values: Floats, resamples: int, draw: Callable[[], Index]) -> Floats:
-    """Compute the totals of `values` (n, K) in each resample; `draw` is called once per resample and returns item numbers."""
+def _drawn_totals(values: Floats, resamples: int, draw: Callable[[int], Index]) -> Floats:
+    """Compute the totals of `values` (n, K) in each resample; `draw` returns the item numbers of the next resamples, one row for each."""
     n, width = values.shape
     totals = np.empty((resamples, width))
     for block in blocks_of(resamples, n):
-        # Row by row, so that the counters of one resample fit in the processor's cache; a single large bincount is slower.
         weights = np.empty((len(block), n))
-        for row in weights:
-            row[:] = np.bincount(draw(), minlength=n)
+        for part in blocks_of(len(block), n * CACHED):
+            numbers = draw(len(part)) + n * np.arange(len(part))[:, None]
+            weights[part.start : part.stop] = np.bincount(numbers.ravel(), minlength=n * len(part)).reshape(len(part), n)
         np.matmul(weights, values, out=totals[block.start : block.stop])
     return totals
 

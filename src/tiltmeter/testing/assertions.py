@@ -34,7 +34,7 @@ def assert_passes(
     maximum, minimum
         Upper and lower limits by name: `METRIC`, `PART/METRIC` or `METRIC[group=...,context=...]`.
     baseline
-        Run to compare with. Fail if a metric is significantly worse than in this run.
+        Run to compare with. Fail if a metric is significantly worse than in this earlier run.
     allow_ungraded
         If True, skip metrics that could not be graded or computed, instead of failing.
     allow_undecided
