@@ -35,7 +35,7 @@ def build(
             "--judge",
             metavar="PROVIDER/NAME",
             envvar="TILTMETER_JUDGE",
-            help="Model that writes the keywords, articles, questions or replacements that SPEC.yaml asks a model for.",
+            help="Model that writes what SPEC.yaml asks for: keywords, articles, questions, or the words that replace a group's name.",
         ),
     ] = None,
     judge_base_url: o.JudgeBaseUrl = None,
@@ -152,7 +152,7 @@ def sample(
     seed: Seed = 123,
     output: o.Format = "table",
 ) -> None:
-    """Draw a subsample of a benchmark with equal numbers of prompts about each group; its versions for other groups stay together."""
+    """Draw a subsample of a benchmark with equal numbers of prompts about each group; counterfactual versions of a prompt stay together."""
     from tiltmeter.benchmarks.files import read_benchmark, sample_benchmark
 
     as_json = o.as_json(output)
