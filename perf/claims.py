@@ -1,9 +1,12 @@
 """How many associations are reported that are not true of names like these, and how many planted ones are found? Prints one line of JSON.
 
     python -m perf.claims --sigma 0.3 --studies 1000     # first names differ by a normal effect with this SD on the logit of each concept
+    python -m perf.claims --sigma 0.3 --groups 4         # the same first names for all groups, as for race and religion
+    python -m perf.claims --sigma 0.3 --lists            # the test that ignores names
 
-The generator shares no code with the package: a grid of the published size (8,700 stories, 87 locations in ten categories), first names of
-two groups dealt evenly, concepts with rates of their own, of which some are planted with up to `--lift` (at most 0.8 times their rate).
+The generator shares no code with the package: a grid of the published size (8,700 stories, 87 locations in ten categories), first names
+dealt evenly to the two characters of each story, who are of different groups, concepts with rates of their own, of which some are planted
+with up to `--lift` (at most 0.8 times their rate).
 What is not planted is not true of names like these, however much the names of a study differ.
 """
 
@@ -30,25 +33,29 @@ def study(rng: np.random.Generator, options: argparse.Namespace) -> tuple[pl.Dat
     places = np.repeat(np.arange(len(PLACES)), list(PLACES.values()))
     even = np.arange(STORIES) % options.names
     name = np.concatenate([np.stack([rng.permutation(even), rng.permutation(even)], axis=1) for _ in places]).ravel()
-    place, group = np.repeat(places, 2 * STORIES), np.tile([0, 1], len(places) * STORIES)
+    place = np.repeat(places, 2 * STORIES)
+    first = rng.permuted(np.resize(np.arange(options.groups), len(places) * STORIES))
+    second = (first + rng.integers(1, options.groups, len(first))) % options.groups
+    group = np.stack([first, second], axis=1).ravel()
     rates = np.clip(rng.beta(0.6, 12, options.concepts), 0.004, 0.6)
     rates[: options.planted] = np.linspace(0.06, 0.2, options.planted)
     lifts = np.where(np.arange(options.concepts) < options.planted, np.minimum(options.lift, 0.8 * rates), 0.0)
-    names = rng.normal(0, options.sigma, (options.concepts, 2, options.names))
+    own_names = options.groups if options.groups == 2 else 1
+    names = rng.normal(0, options.sigma, (options.concepts, own_names, options.names))
     contexts = rng.normal(0, 0.5, (options.concepts, len(PLACES)))
     holders, held = [], []
     for concept in range(options.concepts):
-        logit = np.log(rates[concept] / (1 - rates[concept])) + names[concept, group, name] + contexts[concept, place]
-        chance = 1 / (1 + np.exp(-logit)) + np.where(group == concept % 2, lifts[concept], 0.0)
+        logit = np.log(rates[concept] / (1 - rates[concept])) + names[concept, group % own_names, name] + contexts[concept, place]
+        chance = 1 / (1 + np.exp(-logit)) + np.where(group == concept % options.groups, lifts[concept], 0.0)
         holders.append(np.flatnonzero(rng.random(len(group)) < chance))
         held.append(np.full(len(holders[-1]), concept))
     lists = pl.DataFrame({"attempt": np.arange(len(group)) // 2, "character": group.astype(np.int8), "group": group, "place": place})
     lists = lists.select(
         pl.format("{}", "attempt"),
         "character",
-        identity=pl.col("group").replace_strict({0: "women", 1: "men"}),
-        name=pl.concat_str("group", pl.Series(name)),
-        descriptor=pl.concat_str("group", pl.Series(name)),
+        identity=pl.format("identity {}", "group"),
+        name=pl.lit("any") if options.lists else pl.format("{}-{}", pl.Series(group % own_names), pl.Series(name)),
+        descriptor=pl.format("{}-{}", "group", pl.Series(name)),
         context=pl.col("place").replace_strict(dict(enumerate(PLACES))),
         location=pl.lit("somewhere"),
         stratum=pl.lit("all"),
@@ -68,6 +75,8 @@ def main() -> None:
     """Simulate the studies and print rates."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sigma", type=float, default=0.3)
+    parser.add_argument("--groups", type=int, default=2)
+    parser.add_argument("--lists", action="store_true")
     parser.add_argument("--names", type=int, default=100)
     parser.add_argument("--planted", type=int, default=8)
     parser.add_argument("--lift", type=float, default=0.1)
@@ -89,6 +98,9 @@ def main() -> None:
         if options.planted:
             found["found over all places"].append(overall.height / options.planted)
             found["found within a category"].append((true.height - overall.height) / options.planted / len(PLACES))
+            large = [lift for lift in lifts.values() if lift > 0.99 * options.lift]
+            within = true.filter(pl.col("context").is_not_null(), pl.col("lift") > 0.99 * options.lift)
+            found["found within a category, full lift"].append(within.height / max(len(large), 1) / len(PLACES))
             found["intervals with their truth"] += true.select(pl.col("lift").is_between("low", "high")).to_series().to_list()
     print(json.dumps({**vars(options), **{name: round(float(np.mean(values)), 4) for name, values in found.items()}}))
 
