@@ -17,8 +17,6 @@ from tiltmeter.arrays import Floats, Index
 
 BLOCK_CELLS = 2_000_000
 """Weights held in memory at a time: 16 MB of float64; larger blocks are no faster."""
-CACHED = 64
-"""1 / 64 of these weights are counted at a time, so that the counters fit in the processor's cache."""
 MOST_GROUPS = 4
 """Largest number of groups that can be exchanged: the number of orders grows as G!, and no built-in design needs more."""
 
@@ -178,15 +176,14 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> Floats:
 
 def _drawn_totals(values: Floats, resamples: int, draw: Callable[[int], Index]) -> Floats:
     """Compute the totals of `values` (n, K) in each resample; `draw` returns the item numbers of the next resamples, one row for each."""
-    n, width = values.shape
-    totals = np.empty((resamples, width))
-    for block in blocks_of(resamples, n):
-        weights = np.empty((len(block), n))
-        for part in blocks_of(len(block), n * CACHED):
-            numbers = draw(len(part)) + n * np.arange(len(part))[:, None]
-            weights[part.start : part.stop] = np.bincount(numbers.ravel(), minlength=n * len(part)).reshape(len(part), n)
-        np.matmul(weights, values, out=totals[block.start : block.stop])
-    return totals
+    n = len(values)
+    return np.concatenate(
+        [
+            np.bincount((draw(len(block)) + n * np.arange(len(block))[:, None]).ravel(), minlength=n * len(block)).reshape(len(block), n)
+            @ values
+            for block in blocks_of(resamples, 4 * n)  # smaller blocks: the counters should fit in the cache
+        ]
+    )
 
 
 def blocks_of(draws: int, cells: int) -> Iterator[range]:
