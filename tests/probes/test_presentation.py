@@ -94,7 +94,7 @@ def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> N
     for text in small:
         assert "of 4,800 attempts (100.0%) gave a readable answer" in text
         assert re.search(r"\d metrics? could not be decided: the intervals reach from healthy to critical or beyond", text)
-        assert "Definition: default@2." in text
+        assert "Definition of the metrics: default@2." in text
 
 
 def test_key_metrics_are_shown_once_over_their_tiers(measured: View) -> None:
