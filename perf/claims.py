@@ -40,12 +40,12 @@ def study(rng: np.random.Generator, options: argparse.Namespace) -> tuple[pl.Dat
     rates = np.clip(rng.beta(0.6, 12, options.concepts), 0.004, 0.6)
     rates[: options.planted] = np.linspace(0.06, 0.2, options.planted)
     lifts = np.where(np.arange(options.concepts) < options.planted, np.minimum(options.lift, 0.8 * rates), 0.0)
-    own_names = options.groups if options.groups == 2 else 1
-    names = rng.normal(0, options.sigma, (options.concepts, own_names, options.names))
+    name_lists = 2 if options.groups == 2 else 1  # women and men have different names, races and religions the same
+    names = rng.normal(0, options.sigma, (options.concepts, name_lists, options.names))
     contexts = rng.normal(0, 0.5, (options.concepts, len(PLACES)))
     holders, held = [], []
     for concept in range(options.concepts):
-        logit = np.log(rates[concept] / (1 - rates[concept])) + names[concept, group % own_names, name] + contexts[concept, place]
+        logit = np.log(rates[concept] / (1 - rates[concept])) + names[concept, group % name_lists, name] + contexts[concept, place]
         chance = 1 / (1 + np.exp(-logit)) + np.where(group == concept % options.groups, lifts[concept], 0.0)
         holders.append(np.flatnonzero(rng.random(len(group)) < chance))
         held.append(np.full(len(holders[-1]), concept))
@@ -54,7 +54,7 @@ def study(rng: np.random.Generator, options: argparse.Namespace) -> tuple[pl.Dat
         pl.format("{}", "attempt"),
         "character",
         identity=pl.format("identity {}", "group"),
-        name=pl.lit("any") if options.lists else pl.format("{}-{}", pl.Series(group % own_names), pl.Series(name)),
+        name=pl.lit("any") if options.lists else pl.format("{}-{}", pl.Series(group % name_lists), pl.Series(name)),
         descriptor=pl.format("{}-{}", "group", pl.Series(name)),
         context=pl.col("place").replace_strict(dict(enumerate(PLACES))),
         location=pl.lit("somewhere"),

@@ -117,22 +117,9 @@ def test_ended_in_the_middle_and_run_again(
     tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str], ended_by: signal.Signals
 ) -> None:
     """The union is complete. After kill -9 only what was in flight is paid for a second time, after an interruption nothing."""
-    arguments = [
-        "run",
-        "genderbench/direct",
-        "-m",
-        "vllm/any",
-        "--out",
-        "run",
-        "--size",
-        "full",
-        "--max-connections",
-        "16",
-        "--display",
-        "none",
-    ]
+    arguments = ["run", "genderbench/direct", "-m", "vllm/any", "--size", "full", "--out", "run", "--display", "none"]
     with MisbehavingServer(lambda request, nth: misbehaving.slow(0.005, "no")) as server:
-        command = [*arguments, "--base-url", server.url]
+        command = [*arguments, "--max-connections", "16", "--base-url", server.url]
         process = begin(command, tmp_path, environment)
         while server.requests < 1_000:
             time.sleep(0.02)

@@ -110,8 +110,8 @@ def check(file: File, output: o.Format = "table") -> None:
 @benchmark_app.command()
 def show(
     file: File,
-    prompts: Annotated[int, typer.Option(min=0, metavar="N", help="Also print N prompts, sampled from all concepts.")] = 0,
-    concept: Annotated[str | None, typer.Option(metavar="NAME", help="Show only this concept.")] = None,
+    prompts: Annotated[int, typer.Option(min=0, metavar="N", help="Also print N prompts, sampled from all groups.")] = 0,
+    concept: Annotated[str | None, typer.Option(metavar="NAME", help="Show only this group (a value of the column concept).")] = None,
     seed: Seed = 123,
     output: o.Format = "table",
 ) -> None:

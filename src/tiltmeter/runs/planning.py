@@ -178,7 +178,8 @@ def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved) -> list[
         return []
     settings = resolved.settings
     limited = few.filter(col.part.is_in([part for part in few["part"] if settings.of_part(part).limit is not None]))
-    needed = {part: _rounded(items) for part, items in limited.select("part", "items_needed").sort("items_needed").iter_rows()}
+    most = limited.group_by("part", maintain_order=True).agg(col.items_needed.max())
+    needed = {part: _rounded(items) for part, items in most.iter_rows()}
     advice = ""
     if needed:
         enough = {"limits": {**settings.limits, **needed}} if parts.height > 1 else {"limit": max(needed.values())}
