@@ -190,13 +190,13 @@ def strings(document: Any, names: tuple[str, ...]) -> Iterator[str]:
 
 @pytest.mark.parametrize("command", LISTINGS)
 def test_listings(at_width: Call, command: str) -> None:
-    document = json.loads(at_width(*command.split(), "-f", "json", statuses=(0, 1)))
+    document = json.loads(at_width(*command.split(), "-f", "json", statuses=(0, 1, 5)))
     if command.startswith("gate"):
         document = [one for one in document["checks"] if one["status"] in ("failed", "undecided")]
     named = list(strings(document, LISTINGS[command]))
     assert named
     for width in SOME:
-        printed = at_width(*command.split(), width=width, statuses=(0, 1))
+        printed = at_width(*command.split(), width=width, statuses=(0, 1, 5))
         assert not re.search(r"[^\s(]…|…[^\s)]", printed)
         for name in named:
             assert name in printed, name
