@@ -61,6 +61,8 @@ ROUNDING = 9
 """Digits to which influences are compared, relative to the largest one, so that rounding errors count as ties."""
 NOTHING = 1e-12
 """Influences up to this are rounding error."""
+STEP = 1e-5
+"""Step of numerical derivatives, relative to the total."""
 
 
 # -- counts ---------------------------------------------------------------------------------------------------------------------------
@@ -244,7 +246,7 @@ def estimate_metrics(counted: CountedItems, definition: ProbeDefinition, setting
     point, described = counted.observed(), counted.described()
     maxima = definition.corrected and any(one.metric.kind == "maximum" for one in described.values())
     null = counted.relabelled(settings) if maxima else {}
-    spreads = _spreads(counted, samples, settings) if definition.corrected else {}
+    spreads = _spreads(counted) if definition.corrected else {}
     sizes = np.unique(counted.strata, return_counts=True)[1]
     sampled = [one.size for one in counted.clusters if one.noun != WORDINGS]
     agreeing = [*sampled, sizes.size * sizes.min()] if definition.corrected else []
@@ -260,41 +262,48 @@ def estimate_metrics(counted: CountedItems, definition: ProbeDefinition, setting
     return [made[name] for name in sorted(made)]
 
 
-def _spreads(counted: CountedItems, samples: Values, settings: Settings) -> dict[MetricKey, Spread]:
+def _spreads(counted: CountedItems) -> dict[MetricKey, Spread]:
     """Compute how much wider each metric's distribution is if clusters of items, not items, are the random sample.
 
-    With items in several kinds of clusters (questions and wordings), the variances of the cluster bootstraps are added, and the variance of
-    the item bootstrap, which each of them contains, is counted once. The degrees of freedom are Satterthwaite's.
+    The variances are linearised: an item's influence on a metric is the derivative in its counts, and a cluster's influence is the sum over
+    its items. With several kinds of clusters (questions and wordings), their variances are added, and the variance of items, which each of
+    them contains once for each cluster that an item belongs to, is counted once. The degrees of freedom are Satterthwaite's; those of the
+    items if the clusters do not add to the variance.
 
     References
     ----------
-    Cameron, Gelbach and Miller (2011), "Robust inference with multiway clustering".
+    Binder (1983), "On the variances of asymptotically normal estimators from complex surveys"; Cameron, Gelbach and Miller (2011), "Robust
+    inference with multiway clustering".
     """
     import numpy as np
 
-    clusters, keys = [one for one in counted.clusters if one.size > 1], list(samples)
-    freedom = max(len(counted.values) - len(np.unique(counted.strata)), 1)
-    of_items = _variances(samples, keys)
-    whole = counted.values.sum(axis=0)
+    totals = counted.values.sum(axis=0)
+    step = STEP * np.maximum(np.abs(totals), 1.0)
+    upper, lower = (counted.compute(totals + np.diag(sign * step)) for sign in (1, -1))
+    slopes = np.array([(upper[key] - lower[key]) / (2 * step) for key in upper])  # (metrics, columns)
+    influences = counted.values @ np.nan_to_num(slopes).T
+    of_items = _stratified_variance(influences, counted.strata)
+    clusters = [one for one in counted.clusters if one.size > 1]
+    freedom = max(len(influences) - len(np.unique(counted.strata)), 1)
     total, uncertainty = (1 - sum(one.members for one in clusters)) * of_items, of_items**2 / freedom
-    for number, one in enumerate(clusters):
-        strata, seed = one.strata(counted.strata), settings.seed + 3 + number
-        drawn = stats.resampled_totals(one.totals(counted.values), resamples=settings.resamples, seed=seed, strata=strata)
-        variance = _variances(counted.compute(drawn - (one.members - 1) * whole), keys)
+    for one in clusters:
+        variance = _stratified_variance(one.totals(influences), one.strata(counted.strata))
         total, uncertainty = total + variance, uncertainty + variance**2 / (one.size - 1)
-    total = np.fmax(total, of_items)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.nan_to_num(np.sqrt(total / of_items), nan=1.0)
-        freedoms = np.nan_to_num(total**2 / uncertainty, nan=freedom)
-    return {key: Spread(*values) for key, *values in zip(keys, ratio.tolist(), freedoms.tolist(), strict=True)}
+    wider = total > of_items
+    ratio = np.sqrt(stats.ratio(np.where(wider, total, 1.0), np.where(wider, of_items, 1.0)))
+    freedoms = np.where(wider, stats.ratio(total**2, uncertainty), freedom)
+    return {key: Spread(*values) for key, *values in zip(upper, ratio.tolist(), freedoms.tolist(), strict=True)}
 
 
-def _variances(samples: Values, keys: Sequence[MetricKey]) -> Floats:
-    """Return the variances (keys,) of resampled metrics; NaN for those with fewer than two values."""
+def _stratified_variance(values: Floats, strata: Floats | Index) -> Floats:
+    """Return the variances of the column sums, shape (columns,), of a sample stratified by the labels `strata`, shape (n,)."""
     import numpy as np
 
-    values = np.ma.masked_invalid(np.array([samples[key] for key in keys]))
-    found: Floats = np.ma.filled(values.var(axis=1, ddof=1), np.nan)
+    _, place, sizes = np.unique(strata, return_inverse=True, return_counts=True)
+    sums = np.zeros((len(sizes), values.shape[1]))
+    np.add.at(sums, place, values)
+    deviations = values - (sums / sizes[:, None])[place]
+    found: Floats = (sizes / np.maximum(sizes - 1, 1))[place] @ deviations**2
     return found
 
 
