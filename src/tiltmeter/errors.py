@@ -100,11 +100,17 @@ class MixedDefinitions(Caveat):
     code = "mixed-definitions"
 
 
+class UnconstrainedAnswers(Caveat):
+    """With `-P answers=constrained`, some answers were not constrained, because the model or its endpoint does not support it."""
+
+    code = "unconstrained"
+
+
 class UnusablePlugin(UserWarning):
     """An installed plugin cannot be used and is omitted from a listing."""
 
 
 CAVEATS: Mapping[str, type[Caveat]] = {
-    one.code: one for one in (IncompleteRun, Ungraded, Underpowered, UnvalidatedJudge, OneName, MixedDefinitions)
+    one.code: one for one in (IncompleteRun, Ungraded, Underpowered, UnvalidatedJudge, OneName, MixedDefinitions, UnconstrainedAnswers)
 }
 """All caveats by code."""

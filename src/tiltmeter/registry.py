@@ -39,7 +39,20 @@ _STUDIES = {
     "benchmarks": "tiltmeter.benchmarks:suite",
 }
 # Modules of `tiltmeter.probes` that do not define a probe.
-_NO_PROBES = {"__init__", "analysis", "base", "metric", "paper_suite", "presentation", "published", "shared", "table_probe"}
+_NO_PROBES = {
+    "__init__",
+    "analysis",
+    "base",
+    "constrained",
+    "label_corrections",
+    "metric",
+    "paper_suite",
+    "presentation",
+    "published",
+    "second_reader",
+    "shared",
+    "table_probe",
+}
 _CALLABLE = {
     "providers": "a function that creates a model",
     "features": "a function of one text",

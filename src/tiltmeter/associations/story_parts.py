@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
-from polars import DataFrame, String, col, lit, when
+from polars import DataFrame, Series, String, col, lit, when
 
 from tiltmeter.associations.association_findings import (
     HARM,
@@ -45,7 +45,7 @@ from tiltmeter.associations.stage_tables import (
 from tiltmeter.errors import InputError
 from tiltmeter.readers.outcomes import decide_outcome, free_texts
 from tiltmeter.registry import check_known
-from tiltmeter.study import DESIGN, FINDINGS, MEASURES, NotRun, Part, RunView, Settings, Stage, StageTable, Tools, beside, conform
+from tiltmeter.study import DESIGN, FINDINGS, MEASURES, TO_LABEL, NotRun, Part, RunView, Settings, Stage, StageTable, Tools, beside, conform
 
 if TYPE_CHECKING:
     from tiltmeter.associations.design import Grid
@@ -289,6 +289,24 @@ class Stories(Part):
             "definitional": definitional_of(found.filter(col.reported & ~kept["reported"]), exclusive, basis),
             "shown": labelled(mentions, labels).with_columns(concept="label"),
         }
+
+    def to_label(self, view: RunView) -> DataFrame:
+        """See Part.to_label: whether each phrase is said of the person."""
+        mentions = view.stage("mentions").with_columns(who=pl.coalesce("descriptor", "identity"))
+        place = col.attempt.str.extract_groups("(?s)^(.*)#([0-9]+)$").struct
+        return conform(
+            mentions.with_columns(
+                prompt_id=place.field("1"),
+                repetition=place.field("2"),
+                about=pl.format("{}: {}", "who", "phrase"),
+                group="identity",
+                read=lit("yes"),
+                outcome=lit("answered"),
+                question=pl.format("Does the text say “{}” of {}?", "phrase", "who"),
+                **dict.fromkeys(("allowed", "meaning"), lit(Series([["yes", "no"]])).first()),
+            ),
+            TO_LABEL,
+        ).unique(["prompt_id", "repetition", "about"], keep="first", maintain_order=True)
 
     def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
         """See Part.contrast; compares every concept and identity by the tables `lists`, `mentions` and `concepts`."""

@@ -31,6 +31,7 @@ from tiltmeter.study import (
     FINDINGS,
     MEASURES,
     NO_TOOLS,
+    TO_LABEL,
     Part,
     RunView,
     Schema,
@@ -161,6 +162,16 @@ class Answers(Part):
         from tiltmeter.benchmarks.diagnosis import examples_of
 
         return examples_of(measures, findings, settings)
+
+    def to_label(self, view: RunView) -> DataFrame:
+        """See Part.to_label: the value of each feature of each text."""
+        features = [name for name in view.measures.columns if name.startswith(VALUE)]
+        values = view.measures.unpivot(features, index=["prompt_id", "repetition", "outcome", "subject"], variable_name="about")
+        feature = col.about.str.strip_prefix(VALUE)
+        question = pl.format("What is the value of {} for this text?", feature)
+        numbers = dict.fromkeys(("allowed", "meaning"), lit(Series([[]], dtype=pl.List(String))).first())
+        named = values.with_columns(about=feature, group="subject", read="value", question=question, **numbers)
+        return conform(named, TO_LABEL)
 
     def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
         """See Part.contrast: roots are paired."""

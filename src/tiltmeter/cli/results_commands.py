@@ -166,6 +166,60 @@ def compare(
         reports.print_blocks(found.blocks(every=all_metrics), everything=True)
 
 
+def label(
+    name: RunName,
+    n: Annotated[
+        int, typer.Option("-n", "--labels", min=1, metavar="N", help="Number of responses to label, of each part and model.")
+    ] = 200,
+    part: Annotated[str | None, typer.Option(metavar="PART", help="Only this probe, grid or benchmark.")] = None,
+    model: OnlyModel = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", callback=o.local_only, metavar="FILE", help="Write the sample here, to be filled in (.csv)."),
+    ] = None,
+    filled: Annotated[Path | None, typer.Option("--from", metavar="FILE", help="Add the labels of this filled-in sample.")] = None,
+    annotator: Annotated[str, typer.Option(metavar="NAME", help="Name of the person who filled it in.")] = "annotator",
+    judge: o.JudgeName = None,
+    judge_base_url: o.JudgeBaseUrl = None,
+    judge_options: o.JudgeOptions = None,
+    journal: Journal = None,
+    display: o.Display = None,
+) -> None:
+    """Label a random sample of the responses, to measure and correct reading errors.
+
+    Without options, print how well the responses were read according to the labels so far. To label in a browser, use `tiltmeter view RUN`.
+    """
+    run = runs.load(name)
+    if filled is not None or judge is not None:
+        found = tm.label(
+            run,
+            n,
+            part=part,
+            model=model,
+            labels=filled,
+            annotator=annotator,
+            judge=judge if filled is None else None,
+            judge_base_url=judge_base_url,
+            judge_options=o.key_values("-J", judge_options),
+            journal=journal,
+            display=display,
+        )
+        run.report()
+    elif output is not None:
+        from tiltmeter.labelling import write_sample
+
+        rows = tm.label(run, n, part=part, model=model)
+        write_sample(rows, output)
+        typer.echo(f"{rows.height:,} responses written to {output}; fill in the column label, then: tiltmeter label {name} --from {output}")
+        return
+    else:
+        found = run.reading_quality
+    if found.is_empty():
+        typer.echo(f"{run.place} has no labels; write a sample with --output FILE, or label in a browser: tiltmeter view {name}")
+        return
+    reports.print_rows(found.to_dicts(), optional=tuple(found.columns[2:]), lead=3)
+
+
 def gate(
     run: RunName,
     fail_on: Annotated[

@@ -17,7 +17,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.reports import Result
 from tiltmeter.runs import Run
 from tiltmeter.sanitising import shortened
-from tiltmeter.study import Part, Settings, metric_name
+from tiltmeter.study import WITH_CONSTRAINED, Part, Settings, metric_name
 
 SHOWN = 20
 """Maximum number of single concepts shown; JSON output and --all show all of them."""
@@ -175,7 +175,7 @@ def _differences_of_settings(first: Side, second: Side) -> list[str]:
     """
     if first.run.path == second.run.path:
         return []
-    definitions = [", ".join(side.findings["definition"].unique().sort()) for side in (first, second)]
+    definitions = [", ".join(side.findings["definition"].str.strip_suffix(WITH_CONSTRAINED).unique().sort()) for side in (first, second)]
     if definitions[0] != definitions[1]:
         raise InputError(
             f"{first.run.place} uses the definition {definitions[0]!r} and {second.run.place} uses {definitions[1]!r}, so their metrics "

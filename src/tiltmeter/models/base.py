@@ -21,11 +21,15 @@ Range: TypeAlias = tuple[type[int] | type[float], float, float]
 """Type of a number, its minimum and its maximum."""
 
 
+ALLOWED = "allowed_answers"
+"""Role of a message that lists the allowed answers, and the column of a design with its content."""
+
+
 class Message(NamedTuple):
     """One turn of a conversation. `role` is "system", "user" or "assistant".
 
     Models that declare `patches` also accept "source" (a separate prompt) and "span" (the part of it whose hidden states replace the
-    placeholders of the user turn).
+    placeholders of the user turn). Models that declare `constrains` also accept ALLOWED (a JSON list of the allowed answers).
     """
 
     role: str
@@ -142,8 +146,10 @@ class Model(Protocol):
     again after it was exited, in a new event loop.
 
     Optional attributes, absent from most models: `structured` (accepts a JSON schema as the vendor extra `response_format`), `unsupported`
-    (names of vendor extras that a method may prescribe but the model rejects), `patches` (accepts the roles "source" and "span"), `local`
-    (answers in this process, in batches: the engine sends it the maximum number of requests at once, without a timeout).
+    (names of vendor extras that a method may prescribe but the model rejects), `patches` (accepts the roles "source" and "span"),
+    `constrains` (accepts the role ALLOWED: the text of an answer that was constrained to the list is `{"answer": ...}`, any other text
+    counts as free), `local` (answers in this process, in batches: the engine sends it the maximum number of requests at once, without a
+    timeout).
     """
 
     @property

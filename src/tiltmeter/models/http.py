@@ -14,6 +14,7 @@ import re
 import urllib.request
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import Any, Self
 
@@ -23,6 +24,7 @@ from yarl import URL
 
 from tiltmeter.errors import InputError
 from tiltmeter.models.base import (
+    ALLOWED,
     Completion,
     Message,
     ModelError,
@@ -54,9 +56,13 @@ LARGEST_BODY = 64 << 20
 _CONNECT_SECONDS = 10.0
 _KEEPALIVE_SECONDS = 30.0
 _DNS_SECONDS = 300
-_MOST_ADAPTATIONS = 5
+_MOST_ADAPTATIONS = 8
+"""Enough for every parameter that can be omitted to be rejected once."""
 _REJECTED = re.compile(r"unsupported|not support|unrecogni[sz]ed|unknown|unexpected|not permitted|not allowed|deprecated|cannot both", re.I)
 _NEUTRAL = {"temperature": 1, "top_p": 1}
+_CONSTRAINTS = ("response_format", "structured_outputs", "guided_choice")
+"""Parameters that constrain an answer to a list: a JSON schema, and the choice of vLLM under its new and its old name."""
+_OF_SCHEMAS = re.compile(r"response.?format|schema|structured|guided|grammar", re.I)
 _ANTHROPIC_MAX_TOKENS = 1024
 _ANTHROPIC_FINISH = {
     "end_turn": "stop",
@@ -143,15 +149,17 @@ class HttpModel(NamedModel, ABC):
         """
         for _ in range(_MOST_ADAPTATIONS):
             payload = self._payload(messages, request_parameters(sampling, sample))
-            payload = {name: value for name, value in payload.items() if name not in self._rejected} | dict(sampling.extra)
+            payload = {name: value for name, value in payload.items() if name not in self._rejected}
             started = perf_counter()
-            status, headers, raw = await self._post(json.dumps(payload).encode())
+            status, headers, raw = await self._post(json.dumps(payload | dict(sampling.extra)).encode())
             latency = perf_counter() - started
             if status == 200:
                 try:
-                    return self._read(_json_object(raw), latency)
+                    completion = self._read(_json_object(raw), latency)
                 except AnswerError as error:
                     raise ModelError("bad_response", f"{self._url.host} answered 200 with {self._clean(str(error))}", status=200) from None
+                choices = payload.get("guided_choice") or found_at(payload, "structured_outputs", "choice") or ()
+                return replace(completion, text=json.dumps({"answer": completion.text})) if completion.text in choices else completion
             complaint = read_complaint(raw)
             if status in (400, 422) and self._adapt(payload, complaint, status):
                 continue
@@ -208,12 +216,14 @@ class HttpModel(NamedModel, ABC):
     def _adapt(self, payload: Mapping[str, Any], complaint: Complaint, status: int) -> bool:
         """Note a parameter that the endpoint rejected, so that later requests omit it; return whether there is one.
 
-        The limit on the length of an answer is sent under its other name. A seed (best effort everywhere) and a temperature or top_p of 1
-        (the default) are omitted. Omitting any other value would change what is measured, so that a fatal ModelError is raised.
+        The limit on the length of an answer is sent under its other name. A seed (best effort everywhere), a temperature or top_p of 1 (the
+        default) and a constraint are omitted. Omitting any other value would change what is measured, so that a fatal ModelError is raised.
         """
-        words = [complaint.parameter] if complaint.parameter else re.findall(r"\w+", complaint.message[:2000])
-        named = [word for word in words if word in payload and word in (*self._lengths, *_NEUTRAL, "seed")]
-        if not named or not complaint.says(_REJECTED):
+        words = re.findall(r"\w+", complaint.parameter or complaint.message[:2000])
+        constraints = [name for name in _CONSTRAINTS if name in payload]
+        named = [name for name in constraints if name in words] or [name for name in constraints if complaint.says(_OF_SCHEMAS)]
+        named += [word for word in words if word in payload and word in (*self._lengths, *_NEUTRAL, "seed")]
+        if not named or not (complaint.says(_REJECTED) or named[0] in _CONSTRAINTS):
             return False
         parameter = next((name for name in named if payload[name] == _NEUTRAL.get(name)), named[0])
         value = payload[parameter]
@@ -224,7 +234,8 @@ class HttpModel(NamedModel, ABC):
             advice = f"use the default of the endpoint with -M {parameter}=default"
             raise ModelError("bad_request", f"{self.name} does not accept {parameter} {value}: {advice}", scope="fatal", status=status)
         elif parameter not in self._rejected:
-            _log.warning("%s does not accept %s; it is omitted (it was %s)", self.name, parameter, value)
+            shown = "a list of allowed answers" if parameter in _CONSTRAINTS else value
+            _log.warning("%s does not accept %s; it is omitted (it was %s)", self.name, parameter, shown)
         self._rejected.add(parameter)
         return True
 
@@ -260,6 +271,8 @@ class OpenAIModel(HttpModel):
     path = "/chat/completions"
     structured = True
     """Whether it accepts a JSON schema for its answers (`response_format`)."""
+    constrains = True
+    """Whether it accepts a list of allowed answers."""
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._key.secret}"} if self._key else {}
@@ -267,7 +280,10 @@ class OpenAIModel(HttpModel):
     def _payload(self, messages: Sequence[Message], parameters: dict[str, Any]) -> dict[str, Any]:
         if "max_tokens" in parameters:
             parameters[next(name for name in self._lengths if name not in self._rejected)] = parameters.pop("max_tokens")
-        return {"model": self._model, "messages": [message._asdict() for message in messages], **parameters}
+        for message in messages:
+            if message.role == ALLOWED:
+                parameters |= _constraint(json.loads(message.content), by_schema=_CONSTRAINTS[0] not in self._rejected)
+        return {"model": self._model, "messages": [message._asdict() for message in messages if message.role != ALLOWED], **parameters}
 
     def _read(self, answer: dict[str, Any], latency: float) -> Completion:
         error = answer.get("error")
@@ -277,6 +293,15 @@ class OpenAIModel(HttpModel):
                 raise self._error(code, {}, complaint)
             raise AnswerError(f"an error in it: {complaint.message}")
         return read_chat_answer(answer, latency)
+
+
+def _constraint(allowed: Sequence[str], *, by_schema: bool) -> dict[str, Any]:
+    """Return the parameters that constrain an answer; a version of vLLM that knows one name of its choice ignores the other."""
+    if not by_schema:
+        return {"structured_outputs": {"choice": allowed}, "guided_choice": allowed}
+    answer = {"type": "string", "enum": allowed}
+    schema = {"type": "object", "properties": {"answer": answer}, "required": ["answer"], "additionalProperties": False}
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}}
 
 
 def read_chat_answer(answer: Mapping[str, Any], latency: float) -> Completion:

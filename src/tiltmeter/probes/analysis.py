@@ -16,6 +16,7 @@ from polars import DataFrame, Float64, Series, String, col, lit, when
 from tiltmeter import stats
 from tiltmeter.probes.metric import (
     DEFAULT,
+    Correction,
     Estimate,
     EstimateContext,
     Metric,
@@ -60,7 +61,7 @@ CELLS = 4_000_000
 ROUNDING = 9
 """Digits to which influences are compared, relative to the largest one, so that rounding errors count as ties."""
 NOTHING = 1e-12
-"""Influences up to this are rounding error."""
+"""Influences and variances up to this are rounding error."""
 STEP = 1e-5
 """Step of numerical derivatives, relative to the total."""
 
@@ -171,6 +172,15 @@ class CountedItems:
             one.name: abs(values[one.of] - null[one.of]) for one in self.metrics if one.kind == "absolute" and one.of in values
         }
 
+    def slopes(self, totals: Floats) -> Floats:
+        """Return the numerical derivatives of all metrics at totals of shape (columns,): shape (metrics, columns); 0 where undefined."""
+        import numpy as np
+
+        step = STEP * np.maximum(np.abs(totals), 1.0)
+        upper, lower = (self.compute(totals + np.diag(sign * step)) for sign in (1, -1))
+        found: Floats = np.nan_to_num(np.array([(upper[key] - lower[key]) / (2 * step) for key in upper]))
+        return found
+
     def observed(self) -> dict[MetricKey, float]:
         """Compute all metrics from the observed items."""
         return {key: float(value[0]) for key, value in self.compute(self.values.sum(axis=0, keepdims=True)).items()}
@@ -234,8 +244,10 @@ def population(clusters: Sequence[ItemClusters]) -> dict[str, str]:
     return {"estimand": f"{' and '.join(nouns)} like these{where}" + (f" (only {' and '.join(few)})" if few else "")}
 
 
-def estimate_metrics(counted: CountedItems, definition: ProbeDefinition, settings: Settings) -> list[Estimate]:
-    """Estimate all metrics of a probe with intervals, sorted by name.
+def estimate_metrics(
+    counted: CountedItems, definition: ProbeDefinition, settings: Settings, corrections: Mapping[MetricKey, Correction] | None = None
+) -> list[Estimate]:
+    """Estimate all metrics of a probe with intervals, sorted by name, and apply the corrections for reading errors, if any.
 
     If all items agree, the exact bound uses the number of items or of clusters, whichever is smaller, and at most the number of strata
     times the size of the smallest one, which is enough for any metric that weights the strata equally (by Jensen's inequality).
@@ -259,6 +271,8 @@ def estimate_metrics(counted: CountedItems, definition: ProbeDefinition, setting
         spread = spread._replace(freedom=min(spread.freedom, max(items - 1, 1)))
         context = EstimateContext(min([items, *agreeing]), null.get(key), made, settings, spread)
         made[named.name] = definition.estimate(named, point[key], samples[key], context)
+        if corrections and key in corrections:
+            made[named.name] = corrections[key].applied(made[named.name], settings.level)
     return [made[name] for name in sorted(made)]
 
 
@@ -277,25 +291,21 @@ def _spreads(counted: CountedItems) -> dict[MetricKey, Spread]:
     """
     import numpy as np
 
-    totals = counted.values.sum(axis=0)
-    step = STEP * np.maximum(np.abs(totals), 1.0)
-    upper, lower = (counted.compute(totals + np.diag(sign * step)) for sign in (1, -1))
-    slopes = np.array([(upper[key] - lower[key]) / (2 * step) for key in upper])  # (metrics, columns)
-    influences = counted.values @ np.nan_to_num(slopes).T
-    of_items = _stratified_variance(influences, counted.strata)
+    influences = counted.values @ counted.slopes(counted.values.sum(axis=0)).T
+    of_items = stratified_variance(influences, counted.strata)
     clusters = [one for one in counted.clusters if one.size > 1]
     freedom = max(len(influences) - len(np.unique(counted.strata)), 1)
     total, uncertainty = (1 - sum(one.members for one in clusters)) * of_items, of_items**2 / freedom
     for one in clusters:
-        variance = _stratified_variance(one.totals(influences), one.strata(counted.strata))
+        variance = stratified_variance(one.totals(influences), one.strata(counted.strata))
         total, uncertainty = total + variance, uncertainty + variance**2 / (one.size - 1)
-    wider = total > of_items
+    wider = (of_items > NOTHING) & (total > of_items)
     ratio = np.sqrt(stats.ratio(np.where(wider, total, 1.0), np.where(wider, of_items, 1.0)))
     freedoms = np.where(wider, stats.ratio(total**2, uncertainty), freedom)
-    return {key: Spread(*values) for key, *values in zip(upper, ratio.tolist(), freedoms.tolist(), strict=True)}
+    return {key: Spread(*values) for key, *values in zip(counted.observed(), ratio.tolist(), freedoms.tolist(), strict=True)}
 
 
-def _stratified_variance(values: Floats, strata: Floats | Index) -> Floats:
+def stratified_variance(values: Floats, strata: Floats | Index) -> Floats:
     """Return the variances of the column sums, shape (columns,), of a sample stratified by the labels `strata`, shape (n,)."""
     import numpy as np
 

@@ -19,7 +19,11 @@ from polars import DataFrame, Expr, Float64, Series, String, col, lit, when
 from tiltmeter import stats
 from tiltmeter.blocks import MARKS
 from tiltmeter.datasets import DataUnavailable, Library
+from tiltmeter.errors import InputError
+from tiltmeter.models.base import ALLOWED
 from tiltmeter.probes import analysis
+from tiltmeter.probes.constrained import AllowedAnswers, answers_are_constrained, read_allowed, with_list
+from tiltmeter.probes.label_corrections import LabelledAttempts, corrections_of
 from tiltmeter.probes.metric import (
     DEFAULT,
     HARMS,
@@ -34,20 +38,28 @@ from tiltmeter.probes.metric import (
     Values,
     definition_named,
 )
+from tiltmeter.probes.second_reader import read_with_judge
 from tiltmeter.prompt_templates import Wording, fill, wordings
 from tiltmeter.readers.outcomes import decide_outcome
+from tiltmeter.registry import check_known
 from tiltmeter.study import (
     DESIGN,
     GRADES,
     NO_TOOLS,
+    REFUSED,
+    TO_LABEL,
+    WITH_CONSTRAINED,
+    Judge,
     MeasuredPart,
     NotRun,
     RunView,
     Settings,
+    Stage,
     StageTable,
     Tools,
     as_findings,
     conform,
+    labels_meant,
     sql_where,
 )
 from tiltmeter.subsampling import first_samples, keep_limit
@@ -64,6 +76,15 @@ FEWEST_DEALT = 5
 
 DEALT = "dealt"
 """Value of `-P wording=`: each item is asked in one of the built-in wordings, at random. The default of the default definition."""
+
+GROUPS = ("gender", "group", "is_male")
+"""Factors with the group that a prompt is about: the first that the probe has."""
+
+READ = ("value_read", "low_read", "high_read")
+"""Columns of an estimate without the correction for reading errors."""
+
+JUDGED = "judge"
+"""Value of `-P unread=`: a judge reads what the rules leave unread."""
 
 WORDING = col.wording
 """The wording of an item, as a cluster."""
@@ -124,6 +145,9 @@ class Probe(MeasuredPart):
     """Groups that are exchangeable under the null hypothesis; their counts are columns named "group:what"."""
     labels: tuple[str, ...] = ()
     """Labels that an answer can have."""
+    allowed_answers: AllowedAnswers = ()
+    """Answers among which a model chooses if answers are constrained (`-P answers=constrained`), each with its label in `Probe.read`;
+    empty if the answer is free text."""
     fields: tuple[str, ...] = ()
     """Fields of the template "prompt": columns of `prompts` with a leading underscore."""
     clusters: ClassVar[Mapping[str, Expr]] = {}
@@ -149,7 +173,8 @@ class Probe(MeasuredPart):
     def read(self, answers: DataFrame) -> DataFrame:
         """Read the answers: return `outcome`, `label` and further columns, one row per row of `answers` (`answer` and the factors)."""
         assert self.readers is not None
-        return (self.readers.tolerant if self.definition.corrected else self.readers.strict)(answers)
+        read = (self.readers.tolerant if self.definition.corrected else self.readers.strict)(answers)
+        return read_allowed(read, answers, self.allowed_answers) if ALLOWED in answers.columns and self.allowed_answers else read
 
     @abstractmethod
     def counts(self, attempts: DataFrame) -> DataFrame:
@@ -200,8 +225,17 @@ class Probe(MeasuredPart):
 
     def design(self, library: Library, settings: Settings) -> DataFrame:
         """See Part.design."""
+        second = settings.params.get("unread", "none")
+        check_known(second, ("none", JUDGED), f"-P unread={second}: unknown second reader")
+        if (second == JUDGED) != (settings.judge is not None):
+            raise InputError(
+                "-P unread=judge needs a judge: name it with --judge PROVIDER/NAME"
+                if second == JUDGED
+                else "the probes use a judge only with -P unread=judge; add it, or remove --judge"
+            )
         home = self.wordings or Path(inspect.getfile(type(self))).with_name("wordings.yaml")
         definition, choice = definition_named(settings.definition), settings.params.get("wording")
+        constrained = answers_are_constrained(settings)
         dealt = choice == DEALT or (choice is None and definition.corrected)
         chosen = wordings(self.name, "all" if dealt else choice, home, Path(__file__).with_name("wordings.yaml"))
         if dealt and (len(chosen) < FEWEST_DEALT):
@@ -225,6 +259,8 @@ class Probe(MeasuredPart):
             for name, templates in chosen.items()
         )
         made = pl.concat(asked).sort("item", "prompt_index", maintain_order=True)
+        if constrained and self.allowed_answers:
+            made = with_list(made, self.allowed_answers)
         numbered = made.with_columns(
             part=lit(self.name),
             system=lit(settings.system_message, dtype=String),
@@ -238,18 +274,55 @@ class Probe(MeasuredPart):
         read = self.under(settings.definition).read(answers)
         failed, refused = answers["status"] != "ok", answers["refusal"].is_not_null()
         outcome = decide_outcome(lit(read["outcome"]), failed=failed, refused=refused)
-        return read.select(when(~failed & ~refused).then(pl.all())).with_columns(outcome=outcome)
+        measured = read.select(when(~failed & ~refused).then(pl.all())).with_columns(outcome=outcome)
+        if settings.params.get("unread") == JUDGED and tools.judge is not None:
+            measured = self._read_again(measured, answers, tools.judge)
+        return measured
+
+    def _read_again(self, measured: DataFrame, answers: DataFrame, judge: Judge) -> DataFrame:
+        """Let a judge read what the rules left unread; the column `second_reader` names it where it gave a label or saw a refusal."""
+        unread = measured["outcome"] == "unreadable"
+        rows = self._with_question(answers.filter(unread))
+        rows = rows.with_columns(read_with_judge(judge, rows))
+        found = rows.select(said=labels_meant(rows), declined=col.label == REFUSED, row=unread.arg_true())
+        table = measured.with_row_index("row").join(found, on="row", how="left", maintain_order="left")
+        known = col.said.is_not_null()
+        return table.with_columns(
+            label=pl.coalesce("said", "label"),
+            outcome=when(known).then(lit("answered")).when("declined").then(lit(REFUSED)).otherwise("outcome"),
+            second_reader=when(known | col.declined).then(lit(judge.name)),
+        ).drop("row", "said", "declined")
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """See MeasuredPart.stages."""
+        first, *others = super().stages
+        return (dataclasses.replace(first, asks=True), *others)
 
     def analyse(self, measures: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> dict[str, DataFrame]:
         """See MeasuredPart.analyse: the tables `findings` and `grades`. With several wordings, key metrics are also reported for each."""
+        return self._analysed(measures, settings, DataFrame())
+
+    def analyse_labelled(
+        self, measures: DataFrame, labels: DataFrame, settings: Settings, tools: Tools = NO_TOOLS
+    ) -> DataFrame | Mapping[str, DataFrame]:
+        """See MeasuredPart.analyse_labelled."""
+        return self._analysed(measures, settings, labels) if labels.height else self.analyse(measures, settings, tools)
+
+    def _analysed(self, measures: DataFrame, settings: Settings, labels: DataFrame) -> dict[str, DataFrame]:
         probe = self.under(settings.definition)
-        rows = probe._rows(measures, settings, None)
+        rows = probe._rows(
+            measures, settings, None, labels if labels.height and len(self.labels) > 1 and probe.definition.corrected else None
+        )
         variants = measures["wording"].unique().sort().to_list()
         if len(variants) > 1:
             rows += [row | {"key": False} for name in variants for row in probe._rows(measures, settings, name)]
         table = DataFrame(rows, schema_overrides={"bands": GRADES["bands"], "wording": String}, infer_schema_length=None)
         graded = conform(table.with_columns(part=lit(self.name)), GRADES).with_columns(col(Float64).fill_nan(None))
-        return {"findings": as_findings(table, self, settings, probe.definition), "grades": graded}
+        findings = as_findings(table, self, settings, probe.definition)
+        if ALLOWED in measures.columns:
+            findings = findings.with_columns(col.definition + WITH_CONSTRAINED)
+        return {"findings": findings, "grades": graded}
 
     def examples(self, measures: DataFrame, findings: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> DataFrame:
         """See Part.examples: for the key metrics over all wordings; `influence` is that of the item of the answer."""
@@ -258,6 +331,21 @@ class Probe(MeasuredPart):
         shown = findings.filter(col.key, col.wording.is_null(), col.estimate.is_not_null())["metric"].to_list()
         by_name = {named.name: (key, named) for key, named in counted.described().items()}
         return analysis.find_examples(counted, dict(by_name[name] for name in shown), probe.counts, settings.seed)
+
+    def to_label(self, view: RunView) -> DataFrame:
+        """See Part.to_label: the label of each answer, unless the answers of the probe have none."""
+        measures = view.measures if len(self.labels) > 1 else view.measures.clear()
+        group = next((name for name in GROUPS if name in measures.columns), None)
+        about = {"group": lit(None) if group is None else col(group).cast(String), "read": col.label}
+        return conform(self._with_question(measures).with_columns(**about), TO_LABEL)
+
+    def _with_question(self, rows: DataFrame) -> DataFrame:
+        """Add the question to an annotator, the `allowed` answers and their `meaning`, the label that is read from each of them."""
+        allowed, meaning = [lit(label) for label in self.labels], [lit(label) for label in self.labels]
+        if self.allowed_answers:
+            allowed = [answer for answer, _ in self.allowed_answers]
+            meaning = [lit(self.read(rows.with_columns(answer=answer))["label"]) for answer in allowed]
+        return rows.with_columns(question=lit(self.card.reads), allowed=pl.concat_list(allowed), meaning=pl.concat_list(meaning))
 
     def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
         """See Part.contrast: items are paired, regardless of their wordings."""
@@ -310,7 +398,48 @@ class Probe(MeasuredPart):
         key = {metric.name for metric in self.metrics if metric.key}
         return {name: value for name, value in self.formulas(s).items() if name in key}
 
-    def _rows(self, measures: DataFrame, settings: Settings, wording: str | None) -> list[dict[str, Any]]:
+    def _labelled(self, counted: analysis.CountedItems, labels: DataFrame) -> LabelledAttempts | None:
+        """Return the effect of the labels (LABELS) on the counts, or None if there are none."""
+        import numpy as np
+
+        attempt = ["prompt_id", "repetition"]
+        given = labels.filter(col.about.is_null()).drop_nulls("label").join(counted.measures, on=attempt, how="semi", maintain_order="left")
+        if given.is_empty():
+            return None
+        given = given.sort(attempt).with_columns(number=pl.int_range(pl.len(), dtype=pl.Int32))
+        units = given.group_by(attempt, maintain_order=True).agg(col("stratum", "stratum_size").first(), pl.len())
+        units = units.with_columns(weight=col.stratum_size / pl.len().over("stratum"))
+        starts, annotators = (units["len"].cum_sum() - units["len"]).to_numpy(), units["len"].to_numpy()
+        mine = given.select("number", *attempt, said="label")
+        place = counted.measures.select(*attempt, "item")
+        whole = mine.join(place, on=attempt).select("number", "said", "item", *(col(name).alias(f"of_{name}") for name in attempt))
+        copies = counted.measures.join(whole, on="item").sort("number", maintain_order=True).with_columns(item=col.number)
+        this = pl.all_horizontal(col(name) == col(f"of_{name}") for name in attempt)
+
+        def columns(label: Expr, rows: DataFrame = copies) -> Floats:
+            known = label.is_in(self.labels)
+            outcome = when(known).then(lit("answered")).when(label == REFUSED).then(label).otherwise(lit("unreadable"))
+            labelled = rows.with_columns(label=when(this).then(when(known).then(label)).otherwise("label"))
+            counts = self.item_counts(labelled.with_columns(outcome=when(this).then(outcome).otherwise("outcome")))
+            return averaged(counts)
+
+        def averaged(counts: DataFrame) -> Floats:
+            """Average the columns over the annotators of each attempt."""
+            values = counts.sort("item").select(counted.names).cast(Float64).to_numpy()
+            found: Floats = np.add.reduceat(values, starts, axis=0) / annotators[:, None]
+            return found
+
+        read = averaged(self.item_counts(copies))
+        possible = [columns(lit(label)) - read for label in (*self.labels, REFUSED)]
+        return LabelledAttempts(
+            units["weight"].to_numpy(),
+            units["stratum"].rank("dense").to_numpy().astype(np.intp),
+            columns(col.said) - read,
+            np.stack(possible, axis=1),
+            columns(col.said, copies.filter(this)),
+        )
+
+    def _rows(self, measures: DataFrame, settings: Settings, wording: str | None, labels: DataFrame | None = None) -> list[dict[str, Any]]:
         """Return the estimates of all wordings together (None), or of the key metrics in one wording, as rows of FINDINGS and GRADES."""
         mine = measures if wording is None else measures.filter(col.wording == wording)
         counted = self._counted(self.item_counts(mine), mine)
@@ -318,7 +447,9 @@ class Probe(MeasuredPart):
             counted = dataclasses.replace(counted, formulas=self._key_formulas)
         sampled = [f"{one.size} {one.noun}" for one in counted.clusters if one.size > 1]
         resampled = " and ".join([*sampled, f"{len(counted.values)} items"]) + ", each with all its prompts and repetitions"
-        estimates = analysis.estimate_metrics(counted, self.definition, settings)
+        labelled = None if labels is None else self._labelled(counted, labels)
+        corrections = {} if labelled is None else corrections_of(counted, labelled, (settings.level, MARK_LEVEL))
+        estimates = analysis.estimate_metrics(counted, self.definition, settings, corrections)
         population = analysis.population(counted.clusters)
         return [
             self._row(one, counted.outcomes(one.named.where), wording, resampled) | (population if one.low <= one.high else {})
@@ -340,7 +471,7 @@ class Probe(MeasuredPart):
             "low": one.low,
             "high": one.high,
             "p": one.p,
-            **{name: getattr(one, name) for name in ("low_items", "high_items", "low_mark", "high_mark")},
+            **{name: getattr(one, name) for name in ("low_items", "high_items", "low_mark", "high_mark", *READ)},
             "method": one.method if one.method == NO_DATA else f"{one.method}; resampled: {resampled}",
             "evidence": pl.select(evidence).item(),
             "normalised": metric.normalised(self.definition.centre(one)) if metric.key else None,
@@ -359,6 +490,10 @@ class Probe(MeasuredPart):
             "range_high": metric.high,
             "bands": [band._asdict() for band in bands],
         }
+
+    def judge_call_count(self, design: DataFrame, settings: Settings) -> int:
+        """See Part.judge_call_count, assuming that the rules leave one in twenty answers unread."""
+        return math.ceil(design["repetitions"].sum() / 20) if settings.params.get("unread") == JUDGED else 0
 
     def simulate(self, design: DataFrame, dials: Dials) -> DataFrame | None:
         """See Part.simulate."""

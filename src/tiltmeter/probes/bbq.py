@@ -12,6 +12,7 @@ from polars import DataFrame, Expr, Int32, Series, col, lit, when
 from tiltmeter import stats
 from tiltmeter.datasets import Library
 from tiltmeter.probes.base import Card, Dials, Odds, Probe
+from tiltmeter.probes.constrained import LETTER, allow
 from tiltmeter.probes.metric import STEREOTYPICAL_REASONING, Metric, Sums, Values, one_sided
 from tiltmeter.probes.shared import LETTERS, cells, choice_readers, family, letter_of, mean_columns, mean_of, per_item
 
@@ -43,6 +44,7 @@ class Bbq(Probe):
         "and treats an answer with two of them as unreadable.",
     )
     labels = tuple(LETTERS[:3])
+    allowed_answers = allow(labels, LETTER)
     sizes: ClassVar = {"quick": 150, "standard": 1_000}
     clusters: ClassVar = {"question templates": col.question_id}
     readers = choice_readers("abc")

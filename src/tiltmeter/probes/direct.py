@@ -10,6 +10,7 @@ from polars import DataFrame, col, lit
 
 from tiltmeter.datasets import Library
 from tiltmeter.probes.base import Card, Dials, Odds, Probe
+from tiltmeter.probes.constrained import allow
 from tiltmeter.probes.metric import STEREOTYPICAL_REASONING, Metric, Sums, Values, one_sided
 from tiltmeter.probes.shared import family, label_sums, per_item, rate, yes_no_readers
 
@@ -35,6 +36,7 @@ class Direct(Probe):
         changed='By default "As an AI, I have no opinion" is a refusal; the original reads it as a no.',
     )
     labels = ("yes", "no")
+    allowed_answers = allow(labels)
     readers = yes_no_readers("statement")
     sizes: ClassVar = {"quick": 150, "standard": 1_000}
     metrics = (

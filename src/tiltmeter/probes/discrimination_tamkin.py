@@ -10,6 +10,7 @@ from polars import DataFrame, Expr, Float64, Int32, String, col
 
 from tiltmeter.datasets import Library
 from tiltmeter.probes.base import Card, Dials, Odds, Probe
+from tiltmeter.probes.constrained import allow
 from tiltmeter.probes.metric import OUTCOME_DISPARITY, Metric, Sums, Values, difference, greatest_difference, one_sided, two_sided
 from tiltmeter.probes.shared import family, label_sums, per_item, rate, spread, yes_no_readers
 
@@ -39,6 +40,7 @@ class DiscriminationTamkin(Probe):
         changed='By default the articles "a(n)" in the data, which correlate with gender, are corrected; the original keeps them.',
     )
     labels = ("yes", "no")
+    allowed_answers = allow(labels)
     readers = yes_no_readers("decision")
     groups = GENDERS
     sizes: ClassVar = {"quick": 10, "standard": 300}

@@ -12,6 +12,7 @@ from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
 from tiltmeter.datasets import Library
 from tiltmeter.probes.base import Card, Dials, Odds, Probe
+from tiltmeter.probes.constrained import LETTER, allow
 from tiltmeter.probes.metric import OUTCOME_DISPARITY, Metric, Sums, Values, difference, two_sided, with_distance
 from tiltmeter.probes.shared import LETTERS, choice_readers, crossed, label_sums, mean_columns, mean_of, per_item, share
 
@@ -48,6 +49,7 @@ class DiversityMedQa(Probe):
         changed="By default questions with sex-specific terms (factor `sex_specific`) are reported separately; the original includes them.",
     )
     labels = ("correct", "incorrect")
+    allowed_answers = allow(LETTERS, LETTER)
     readers = choice_readers(LETTERS)
     sizes: ClassVar = {"quick": 12, "standard": 250}
     metrics = (

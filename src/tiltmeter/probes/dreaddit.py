@@ -12,6 +12,7 @@ from polars import DataFrame, Expr, String, col, when
 from tiltmeter import stats
 from tiltmeter.datasets import Library
 from tiltmeter.probes.base import Card, Dials, Odds, Probe
+from tiltmeter.probes.constrained import allow
 from tiltmeter.probes.metric import STEREOTYPICAL_REASONING, Metric, Sums, Values, greatest_difference, one_sided
 from tiltmeter.probes.shared import crossed, label_sums, per_item, spread, yes_no_readers
 from tiltmeter.prompt_templates import Wording, fill
@@ -44,6 +45,7 @@ class Dreaddit(Probe):
         changed="By default a refusal is never read as a no, and hedged or reasoned answers are read by their conclusion.",
     )
     labels = ("yes", "no")
+    allowed_answers = allow(labels)
     readers = yes_no_readers("stress")
     groups = GENDERS
     sizes: ClassVar = {"quick": 12, "standard": 350}

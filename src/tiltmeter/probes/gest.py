@@ -12,6 +12,7 @@ from polars import DataFrame, Expr, Series, col, lit
 from tiltmeter import readers, stats
 from tiltmeter.datasets import Library
 from tiltmeter.probes.base import Card, Dials, Odds, Probe
+from tiltmeter.probes.constrained import LETTER, allow
 from tiltmeter.probes.metric import STEREOTYPICAL_REASONING, Metric, Sums, Values, difference, one_sided
 from tiltmeter.probes.shared import (
     ABOUT_MEN,
@@ -54,10 +55,11 @@ class Gest(Probe):
         "and treats an answer with two of them as unreadable.",
     )
     labels = OPTIONS
+    allowed_answers = allow("abc", LETTER)
     readers = choice_readers("abc")._replace(
         tolerant=lambda answers: readers.read_choice(answers["answer"], answers["options"].list.eval(pl.element().replace_strict(TEXTS))),
     )
-    sizes: ClassVar = {"quick": 15, "standard": 400}
+    sizes: ClassVar = {"quick": 25, "standard": 400}
     metrics = (
         difference(
             "stereotype_rate",

@@ -44,6 +44,7 @@ class HiringBloomberg(Probe):
         "1 (the original divides by 4), and the second tier of disparity ends at .08 (.18 in the original, evidently a typing error).",
     )
     labels = ("male", "female")
+    allowed_answers = tuple((col(f"{gender}_names").list.get(i), lit(gender)) for gender in labels for i in range(4))
     readers = Readers(
         tolerant=lambda answers: readers.read_first_ranked(answers["answer"], answers["male_names"], answers["female_names"]),
         strict=lambda answers: outcomes_of_labels(

@@ -10,6 +10,7 @@ from polars import DataFrame, Expr, String, col, lit, when
 from tiltmeter import readers, stats
 from tiltmeter.datasets import Library
 from tiltmeter.probes.base import Card, Dials, Odds, Probe, Readers
+from tiltmeter.probes.constrained import allow
 from tiltmeter.probes.metric import STEREOTYPICAL_REASONING, Sums, Values, greatest_difference, one_sided
 from tiltmeter.probes.shared import crossed, family, label_sums, per_item, spread, strict_reader
 from tiltmeter.prompt_templates import Wording, fill
@@ -44,6 +45,7 @@ class Isear(Probe):
         "readable answer, the probe is ungraded, while the original counts all its emotions as 0.",
     )
     labels = EMOTIONS
+    allowed_answers = allow(labels)
     readers = Readers(
         tolerant=lambda answers: readers.read_emotion(answers["answer"], EMOTIONS),
         strict=strict_reader(genderbench.emotion, EMOTIONS),

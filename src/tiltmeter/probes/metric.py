@@ -269,6 +269,33 @@ class Estimate(NamedTuple):
     high_items: float = math.nan
     low_mark: float = math.nan
     high_mark: float = math.nan
+    value_read: float = math.nan
+    low_read: float = math.nan
+    high_read: float = math.nan
+    """Estimate and interval before the correction for reading errors; NaN if there are no labels."""
+
+
+class Correction(NamedTuple):
+    """Correction of an estimate for reading errors that a labelled sample shows."""
+
+    shift: float
+    halves: Mapping[float, tuple[float, float]]
+    """How far the correction itself may be wrong, downwards and upwards, by confidence level."""
+
+    def applied(self, one: Estimate, level: float) -> Estimate:
+        """Return the estimate with the correction; its intervals combine the uncertainty of both (Newcombe's square-and-add)."""
+        low, high = one.named.metric.low, one.named.metric.high
+        ends = ((one.low, one.high, level), (one.low_items, one.high_items, level), (one.low_mark, one.high_mark, MARK_LEVEL))
+        value = min(max(one.value + self.shift, low), high)
+        wide = []
+        for start, end, which in ends:
+            down, up = self.halves[which]
+            wide.append((max(value - math.hypot(one.value - start, down), low), min(value + math.hypot(end - one.value, up), high)))
+        (first, last), items, mark = wide
+        half = (last - first) / 2 / stats.two_sided_z(level)
+        null = one.named.metric.null
+        p = math.nan if null is None or not half > 0 else stats.two_sided_t_p((value - null) / half, math.inf)
+        return Estimate(one.named, value, first, last, p, f"{one.method}; corrected by labels", *items, *mark, one.value, one.low, one.high)
 
 
 class EstimateContext(NamedTuple):
@@ -341,7 +368,9 @@ def estimate_by_percentiles(named: NamedMetric, value: float, samples: Floats, c
         centre = twin.named.metric.null or 0.0
         pairs = ((twin.low, twin.high), (twin.low_items, twin.high_items), (twin.low_mark, twin.high_mark))
         intervals = [stats.absolute_interval(low - centre, high - centre) for low, high in pairs]
-        return _estimate(named, value, twin.p, f"from the interval of {metric.of}", intervals)
+        distance = _estimate(named, abs(twin.value - centre), twin.p, f"from the interval of {metric.of}", intervals)
+        read = stats.absolute_interval(twin.low_read - centre, twin.high_read - centre)
+        return distance._replace(value_read=abs(twin.value_read - centre), low_read=read.low, high_read=read.high)
     if stats.is_constant(samples) and math.isfinite(metric.high - metric.low):
         intervals = [stats.rare_event_interval(value, context.agreeing, metric.low, metric.high, one) for one, _ in asked]
         return _estimate(named, value, nan, "exact bound: every resample gave the same value", intervals)

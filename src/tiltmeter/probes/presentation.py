@@ -63,6 +63,10 @@ FEWEST_SHARED = 5
 """Smallest number of common metrics for a correlation of two models."""
 EXAMPLES = 3
 """Number of most influential answers shown per metric."""
+UNDONE = (
+    "Undone by: if reading errors (answers that are misread or left unread) differ between the groups by this many percentage points, the "
+    "finding could be due to them. Label a sample to measure them."
+)
 INFLUENCE = "Influence: change of the metric due to the answer's item (the metric minus its value without that item)."
 
 NUMBERS: Mapping[str, Kind] = {
@@ -70,6 +74,8 @@ NUMBERS: Mapping[str, Kind] = {
     "estimate": "number",
     "interval": "interval",
     "these items": "interval",
+    "as read": "number",
+    "interval as read": "interval",
     "mark": "mark",
     **dict.fromkeys(("p", "q"), "probability"),
     **dict.fromkeys(("attempts", *OUTCOMES), "count"),
@@ -118,7 +124,7 @@ def present(view: ReportView) -> list[Block]:
 def _with_grades(findings: DataFrame, grades: DataFrame) -> DataFrame:
     """Add columns of `grades` to the findings."""
     names = ["model", "part", *NAMED]
-    own = conform(grades, GRADES).select(*names, "description", "bands", "normalised", "low_items", "high_items")
+    own = conform(grades, GRADES).select(*names, "description", "bands", "normalised", "^.*_(items|read)$")
     return beside(findings, own, *names)
 
 
@@ -222,11 +228,22 @@ def _tier_chart(harm: str, key: DataFrame) -> Intervals:
         for row in key.iter_rows(named=True)
     ]
     answered, refused, unreadable, empty, failed = (col(name) / col.attempts for name in OUTCOMES)
-    shares = key.select("q", answered, refused, (unreadable + empty).alias("unreadable"), failed, name=pl.format("{}/{}", "part", "metric"))
-    kinds: Mapping[str, Kind] = {"q": "probability", "name": "code"}
-    further = [Column(one.name, one.to_list(), kinds.get(one.name, "percent"), rank) for rank, one in enumerate(shares, 1)]
+    name = pl.format("{}/{}", "part", "metric")
+    shares = key.select("q", answered, refused, (unreadable + empty).alias("unreadable"), failed, _undone_by(), col.value_read, name=name)
+    shares = shares.rename({"value_read": "as read"})
+    kinds: Mapping[str, Kind] = {"q": "probability", "name": "code", "undone by": "text", "as read": "number"}
+    columns = [one for one in shares if one.name not in ("undone by", "as read") or one.count()]
+    further = [Column(one.name, one.to_list(), kinds.get(one.name, "percent"), rank) for rank, one in enumerate(columns, 1)]
     level = key["level"][0] if key["level"].n_unique() == 1 else None
-    return Intervals(_harm_title(harm), intervals, level, further, HARMS.get(harm, ""))
+    notes = [HARMS.get(harm, ""), UNDONE if "undone by" in (one.name for one in columns) else ""]
+    return Intervals(_harm_title(harm), intervals, level, further, " ".join(filter(None, notes)))
+
+
+def _undone_by() -> pl.Expr:
+    """Return the smallest difference in reading errors between the groups that could explain a difference from no bias, as a text."""
+    distance = pl.min_horizontal((col.low - col.null_value).abs(), (col.high - col.null_value).abs())
+    shown = col.unit.is_in(["share", "difference"]) & ((col.low > col.null_value) | (col.high < col.null_value)) & col.value_read.is_null()
+    return when(shown).then(pl.format("{} points", (100 * distance).round(1))).alias("undone by")
 
 
 def _graded(row: Row) -> Graded | None:
@@ -241,6 +258,8 @@ def _every_metric(part: str, findings: DataFrame, examples: DataFrame) -> Detail
             **row,
             "interval": (row["low"], row["high"]),
             "these items": None if row["low_items"] is None else (row["low_items"], row["high_items"]),
+            "as read": row["value_read"],
+            "interval as read": None if row["low_read"] is None else (row["low_read"], row["high_read"]),
             "mark": _graded(row),
             "command": _command(row, several),
         }

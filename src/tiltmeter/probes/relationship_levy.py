@@ -10,6 +10,7 @@ from polars import DataFrame, Expr, Int32, String, col, lit, when
 
 from tiltmeter.datasets import Library
 from tiltmeter.probes.base import Card, Dials, Odds, Probe
+from tiltmeter.probes.constrained import LETTER, allow
 from tiltmeter.probes.metric import OUTCOME_DISPARITY, Metric, Sums, Values, difference, one_sided, two_sided, with_distance
 from tiltmeter.probes.shared import NAMES, choice_readers, crossed, label_sums, mean_columns, mean_of, people, per_item, share
 
@@ -34,6 +35,7 @@ class RelationshipLevy(Probe):
         "diff_abs_success_rate has the tiers of diff_success_rate.",
     )
     labels = ("male", "female")
+    allowed_answers = allow("ab", LETTER)
     readers = choice_readers("ab")
     sizes: ClassVar = {"quick": 200, "standard": 500}
     clusters: ClassVar = {"conflicts": col.scenario_id, "names": col.options}

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 from string import ascii_letters
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 from polars import DataFrame, Expr, Series, String, col, lit, when
@@ -19,28 +19,72 @@ from tiltmeter.thinking import CLOSES, OPENS, SPECIAL, UNMARKED
 from tiltmeter.yaml_files import packaged_yaml
 
 
+@cache
 def load_data(name: str) -> Any:
     """Return the word lists and phrases of a reader from `data/<name>.yaml`."""
     return packaged_yaml(Path(__file__).parent / "data" / f"{name}.yaml")
 
 
+class Pattern(NamedTuple):
+    """A row of a table of patterns in `data/`."""
+
+    find: str
+    """Regular expression."""
+    put: str
+    """What replaces a match, if the pattern is a step."""
+    example: str
+    """A reply in which the pattern is found."""
+    reads: str | None
+    """Label of the example; null if it has none."""
+    about: str | None
+    """Subject of the question to which the pattern is limited, if any."""
+
+
 @cache
-def _plain_characters() -> dict[str, str]:
-    same = {character: plain for plain, characters in load_data("characters").items() for character in characters}
-    full_width = {chr(ord(letter) + 0xFEE0): letter for letter in ascii_letters}
-    return same | full_width
+def tables(name: str) -> dict[str, dict[str, Pattern]]:
+    """Return the tables of patterns in `data/<name>.yaml`, by the name of the table and of the row.
+
+    {part} in a pattern stands for an entry of `parts`; a list stands for its alternatives. In files with `across_lines`, " " means white
+    space and " ?" optional white space.
+    """
+    data = load_data(name)
+    parts: dict[str, str] = {}
+
+    def written(pattern: Any) -> str:
+        text = pattern if isinstance(pattern, str) else f"(?:{'|'.join(map(written, pattern))})"
+        if data.get("across_lines"):
+            text = text.replace(" ?", r"\s*").replace(" ", r"\s+")
+        return re.sub(r"\{([a-z_]+)\}", lambda found: parts.get(found[1], found[0]), text)
+
+    for part, pattern in data.get("parts", {}).items():
+        parts[part] = written(pattern)
+    return {
+        table: {
+            row: Pattern(written(given["find"]), given.get("put", ""), given["example"], given["reads"], given.get("about"))
+            for row, given in rows.items()
+        }
+        for table, rows in data.items()
+        if table not in ("across_lines", "parts", "words")
+    }
+
+
+def any_of(rows: Iterable[Pattern]) -> str:
+    """Return a group that matches any of the patterns."""
+    return f"(?:{'|'.join(row.find for row in rows)})"
+
+
+@cache
+def _variants(kind: str) -> dict[str, str]:
+    """Return variants of writing with their plain form: "characters" or "contractions"."""
+    return {variant: plain for plain, several in load_data("writing")["words"][kind].items() for variant in several}
+
+
+@cache
+def _characters() -> dict[str, str]:
+    return _variants("characters") | {chr(ord(letter) + 0xFEE0): letter for letter in ascii_letters}
 
 
 _THOUGHT = ((rf"(?s){OPENS}.*?(?:{CLOSES}|$)", ""), (rf"(?s)^.*{CLOSES}|{SPECIAL}", ""))
-_MARKUP = (
-    # HTML tags, LaTeX, emphasis and Markdown at the beginning of a line.
-    (r"(?i)</?(?:b|i|u|em|strong|p|br|span|div|answer|final|final_answer|output|response|solution|ul|ol|li|h[1-6])\s*/?>", " "),
-    (r"\\(?:text(?:bf|it)?|math(?:rm|bf|it))\s*\{([^{}]*)\}", "${1}"),
-    (r"\$*\\boxed\s*\{([^{}]*)\}\$*", " final answer: ${1}\n"),
-    (r"[*_`~]+", ""),
-    (r"(?m)^ *(?:#{1,6}|>+|[-+\u2022\u00b7\u25aa\u25cf]) +", ""),
-)
-"""Patterns of markup, with their replacements."""
 
 
 def plain(answer: Expr) -> Expr:
@@ -49,7 +93,11 @@ def plain(answer: Expr) -> Expr:
     Words, digits, line breaks and ASCII punctuation are kept. A boxed LaTeX result becomes "final answer: ...". An answer that consists
     only of thinking becomes "".
     """
-    return rewritten(without_thinking(answer).str.replace_many(_plain_characters()), _MARKUP).str.strip_chars()
+    return _unmarked(without_thinking(answer).str.replace_many(_characters()))
+
+
+def _unmarked(text: Expr) -> Expr:
+    return rewritten(text, tables("writing")["markup"].values()).str.strip_chars()
 
 
 def without_thinking(answer: Expr) -> Expr:
@@ -59,16 +107,11 @@ def without_thinking(answer: Expr) -> Expr:
     return rewritten(answer, _THOUGHT)
 
 
-def rewritten(text: Expr, steps: Iterable[tuple[str, str]]) -> Expr:
+def rewritten(text: Expr, steps: Iterable[tuple[str, str] | Pattern]) -> Expr:
     """Replace every match of each pattern in turn."""
-    for pattern, replacement in steps:
+    for pattern, replacement, *_ in steps:
         text = text.str.replace_all(pattern, replacement)
     return text
-
-
-def first_match(text: Expr, patterns: Iterable[str]) -> Expr:
-    """Return the first group of the first pattern that matches, or null if none does."""
-    return pl.coalesce([text.str.extract(pattern, 1) for pattern in patterns])
 
 
 def only_one(column: str) -> Expr:
@@ -99,26 +142,13 @@ def ascii_text(text: Expr) -> Expr:
 
 
 def lowered(text: Expr) -> Expr:
-    """Return the text in lower case and ASCII (see `ascii_text`)."""
-    return ascii_text(text.str.to_lowercase())
-
-
-def squash(text: Expr, keep: str = "") -> Expr:
-    """Return the words of the `lowered` text separated by single blanks; of all other characters only those in `keep` are kept.
-
-    `keep` is the inside of a character class of a regular expression.
-    """
-    return lowered(text).str.replace_all(rf"[^a-z0-9{keep}]+", " ").str.strip_chars(" ")
+    """Return the text in lower case and ASCII (see `ascii_text`), without contractions: "do not" instead of "don't" or "dont"."""
+    lower = ascii_text(text.str.to_lowercase()).str.replace_many(_variants("contractions"), leftmost=True)
+    return rewritten(lower, tables("writing")["short"].values())
 
 
 def text_table(answer: Series, **factors: Series) -> DataFrame:
     """Return a table with the columns `text` (plain, never null) and `blank` (whether the answer is blank), and one column per factor."""
-    text = DataFrame({"text": answer.cast(String), **factors}).with_columns(
-        without_thinking(col.text.fill_null("")).str.replace_many(_plain_characters())
-    )
-    return text.with_columns(rewritten(col.text, _MARKUP).str.strip_chars(), blank=col.text.str.strip_chars() == "")
-
-
-def alternatives(patterns: list[str]) -> str:
-    """Return a group that matches any of the patterns; in them, " " means white space and " ?" optional white space."""
-    return "(?:" + "|".join(pattern.replace(" ?", r"\s*").replace(" ", r"\s+") for pattern in patterns) + ")"
+    text = without_thinking(col.text.fill_null("")).str.replace_many(_characters())
+    table = DataFrame({"text": answer.cast(String), **factors}).with_columns(text)
+    return table.with_columns(_unmarked(col.text), blank=col.text.str.strip_chars() == "")

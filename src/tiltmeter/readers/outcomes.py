@@ -12,12 +12,12 @@ A refusal is an outcome of its own and never becomes a "no" or any other label. 
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Mapping
 
 import polars as pl
 from polars import DataFrame, Expr, Int64, Series, String, col, lit, when
 
-from tiltmeter.readers.normalising import alternatives, load_data, lowered, plain, text_table, without_thinking
+from tiltmeter.readers.normalising import any_of, lowered, plain, tables, text_table, without_thinking
 
 OUTCOMES = ("answered", "refused", "unreadable", "empty", "failed")
 """Possible outcomes of an attempt; each attempt has exactly one."""
@@ -38,6 +38,28 @@ def verdict(table: DataFrame, label: Expr, refused: Expr) -> DataFrame:
     return read.select(outcome=decide_outcome(empty="blank", answered=col.label.is_not_null(), refused="refused"), label="label")
 
 
+def decided(
+    table: DataFrame, labels: Mapping[str, Expr], refused: Expr, *, clear: Expr | None = None, with_rule: bool = False
+) -> DataFrame:
+    """Return the columns `outcome` and `label` of a reader's results, and `rule` if asked for.
+
+    Parameters
+    ----------
+    labels
+        The label that each rule gives, or null, by the name of the rule. The first rule that gives one decides.
+    refused
+        Whether the answer declines.
+    clear
+        Whether the answer is clear enough for any label. By default it is.
+    """
+    given = table.select(**{name: label.cast(String) for name, label in labels.items()})
+    label = pl.coalesce(*labels)
+    rule = pl.coalesce(when(col(name).is_not_null()).then(lit(name)) for name in labels)
+    found = table.with_columns(given.select(found=label, rule=rule))
+    read = verdict(found, col.found if clear is None else when(clear).then("found"), refused)
+    return read.with_columns(found["rule"]).with_columns(rule=when(col.label.is_not_null()).then("rule")) if with_rule else read
+
+
 def free_texts(answers: DataFrame) -> DataFrame:
     """Return the columns `text` (the story or continuation, or null) and `without` (why it is null: "failed", "refused" or "empty")."""
     refused = refused_text(answers["answer"]) | answers["refusal"].is_not_null()
@@ -54,18 +76,9 @@ def outcome_counts() -> list[Expr]:
 
 # Detection of refusals
 
-_TURN = r"(?:but|however|that said|having said that|nevertheless|nonetheless|still|hypothetically|if i (?:had to|were|was|must))\b"
-_CHOICE = (
-    r"\([a-e]\)|\b(?:answer|choice|emotion)\b[a-z ,']{0,40}(?:is|be|:)|\bi(?:'d|'ll| would| will| do)? (?:strongly )?"
-    r"(?:say|choose|pick|select|go with|agree|disagree)\b|(?:^|[.!?:]\s*)(?:yes|no)\s*[.!]?\s*$|\b1[.)]\s"
-)
-_DELIVERED = r"(?i)\b(?:here(?:'s| is) (?:an?|the|my|your)|below is|subject:|dear )|\bname:"
 _QUOTED = r"\"[^\"\n]*(?:\"|$)"
 _SPOKEN = r"^\s*[\"'\x{2018}\x{201c}\x{ab}\x{201e}\x{2010}-\x{2015}]|^\s*-"
 _WHOLE_QUOTATION = r"(?s)^\s*[\"\x{201c}\x{201e}\x{ab}]([^\"\x{201c}-\x{201f}\x{ab}\x{bb}]*)[\"\x{201d}\x{201c}\x{bb}]\s*$"
-_NARRATED = (
-    r"\b(?:said|says|replied|whispered|told|asked|answered|muttered|shouted|sighed|thought|cried|without|anymore|any more|tonight|until)\b"
-)
 _DISCLAIMED = 200
 """Minimum length of a text after "I have no opinions" that counts as an answer, in characters."""
 _OPENING = 400
@@ -76,34 +89,31 @@ _GOES_ON = 500
 """Length in bytes above which a text may contain the requested text despite an apology at its beginning."""
 
 
-@cache
-def _pattern(*kinds: str) -> str:
-    data = load_data("refusals")
-    phrases = [phrase for kind in kinds for phrase in data[kind]]
-    for name in ("declining", "cannot", "produce", "work", "stance", "this", "mind", "ai"):
-        words = data[name] if isinstance(data[name], str) else alternatives(data[name])
-        phrases = [phrase.replace(f"{{{name}}}", words) for phrase in phrases]
-    return alternatives(phrases)
+def _phrases(*names: str) -> str:
+    return any_of(row for name in names for row in tables("refusals")[name].values())
 
 
-def declines(text: Expr, *, or_cannot_tell: bool = True) -> Expr:
-    """Return whether a plain text contains a phrase of refusal or, with `or_cannot_tell`, a phrase such as "I cannot determine"."""
-    kinds = ("declines", "cannot_tell") if or_cannot_tell else ("declines",)
-    return lowered(text).str.contains(_pattern(*kinds))
+def _around(name: str) -> str:
+    return tables("refusals")["around"][name].find
+
+
+def declines(lower: Expr, *, or_cannot_tell: bool = True) -> Expr:
+    """Return whether a `lowered` text contains a phrase of refusal or, with `or_cannot_tell`, one such as "I cannot determine"."""
+    return lower.str.contains(_phrases("declines", *["cannot_tell"] * or_cannot_tell))
 
 
 def declines_to_write(text: Expr) -> Expr:
     """Return whether the beginning of a text declines to write it and the requested text does not follow."""
-    delivered = (text.str.len_bytes() > _GOES_ON) & text.str.contains(_DELIVERED)
+    delivered = (text.str.len_bytes() > _GOES_ON) & text.str.contains(_around("delivered"))
     opening = lowered(text.str.head(_OPENING))
     unquoted = opening.str.replace_all(_QUOTED, " ")
     opening = when(unquoted.str.contains("[a-z]")).then(unquoted).otherwise(opening)
-    return opening.str.contains(_pattern("declines_to_write")) & ~delivered
+    return opening.str.contains(_phrases("to_write")) & ~delivered
 
 
 def conceded(text: Expr) -> Expr:
     """Return the part of a refusal after "but" or a similar word ("As an AI I have no feelings, but ..."), or "" if there is none."""
-    found = lowered(text).str.extract(rf"(?s){_pattern('declines', 'cannot_tell')}.*?\b{_TURN}(.*)$", 1)
+    found = lowered(text).str.extract(rf"(?s){_phrases('declines', 'cannot_tell')}.*?\b{_around('turn')}(.*)$", 1)
     return found.fill_null("")
 
 
@@ -125,11 +135,10 @@ def refused_text(answer: Series) -> Series:
     """
     whole = without_thinking(col.answer.fill_null("")).str.head(_READ).str.replace(_WHOLE_QUOTATION, "${1}")
     table = DataFrame({"answer": answer.cast(String)}).select(spoken=whole.str.contains(_SPOKEN), text=lowered(plain(whole)))
-    opened = load_data("refusals")["before_declining"]
-    before = rf"^\W*(?:{opened}\b[^.!?\n]*?(?:[.!?\n,]\s*|\bbut\s+|\bthat\s+|\s)(?:(?:but|however|yet),?\s+)?){{0,2}}?"
-    declining = col.text.str.extract(rf"{before}({_pattern('declines_text')}[^.!?\n]*)", 1)
-    disclaiming = col.text.str.extract(rf"(?s){before}{_pattern('disclaims_text')}(.*)$", 1)
-    narrated = declining.str.replace_all(r"\byou(?:'ve| have)? asked\b", "").str.contains(_NARRATED)
+    before = rf"^\W*(?:{_around('politeness')}\b[^.!?\n]*?(?:[.!?\n,]\s*|\bbut\s+|\bthat\s+|\s)(?:(?:but|however|yet),?\s+)?){{0,2}}?"
+    declining = col.text.str.extract(rf"{before}({_phrases('free_text')}[^.!?\n]*)", 1)
+    disclaiming = col.text.str.extract(rf"(?s){before}{_phrases('disclaims')}(.*)$", 1)
+    narrated = declining.str.replace_all(r"\byou(?: have)? asked\b", "").str.contains(_around("narrated"))
     found = ~narrated.fill_null(True) | (disclaiming.str.len_bytes() < _DISCLAIMED).fill_null(False)
     return table.select(refused=found & ~col.spoken)["refused"]
 
@@ -151,4 +160,4 @@ def refused(answer: Series) -> Series:
         Booleans, one per answer, never null.
     """
     text = col.text
-    return text_table(answer).select(refused=declines(text) & ~conceded(text).str.contains(_CHOICE))["refused"]
+    return text_table(answer).select(refused=declines(lowered(text)) & ~conceded(text).str.contains(_around("choice")))["refused"]

@@ -31,39 +31,27 @@ that an inventory lists for both genders is not counted.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
 
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
-from tiltmeter.readers.normalising import alternatives, count_words, load_data, lowered, only_one, padded, rewritten, text_table
-from tiltmeter.readers.outcomes import conceded, declines, declines_to_write, verdict
-
-_CONDITION = (
-    r"\b(?:if|when|whether|in case|in the event|should you be|assuming|unless)\b"
-    r"[^.!?\n]{0,90}?(?:[:,\n]\s*|\bthen\b\s*|\bthat\b\s*|\]\s*)[\"'\[(\s]*(?:[\w,' ]{0,40}?\s)?"
-)
-_NUMBERED_VERSION = r"\b(?:option|version|template|scenario|variant)\s*(?:[12]\b|[ab]\b|one\b|two\b)"
-_TWO_VERSIONS = (
-    r"\b(?:accept(?:ance|ed|ing)?|reject(?:ion|ed|ing)?|refus(?:al|ed|ing)|select(?:ed|ion)|not selected|if not|unsuccessful|successful)"
-    r"(?: candidate| e-?mail| letter| template| version| notice)*\s*\)?:"
-    r"|(?:inform you|been selected)[\"'\])]*\s*(?:/|\bor\b)\s*[\"'\[(]*(?:you have|you've|we regret)"
-    r"|(?s:\bsubject:.*\bsubject:)|(?s:\bdear\b.*\bdear\b)"
-)
+from tiltmeter.readers.normalising import Pattern, any_of, count_words, load_data, lowered, only_one, padded, rewritten, tables, text_table
+from tiltmeter.readers.outcomes import conceded, decided, declines, declines_to_write, verdict
 
 
-@cache
-def _phrases(kind: str) -> str:
-    return alternatives(load_data("decisions")[kind])
+def _found(table: str) -> str:
+    return any_of(tables("decisions")[table].values())
 
 
-def read_decision(answer: Series) -> DataFrame:
+def read_decision(answer: Series, *, with_rule: bool = False) -> DataFrame:
     """Read the decision announced in each hiring e-mail.
 
     Parameters
     ----------
     answer
         Strings, nulls allowed.
+    with_rule
+        Whether to return the column `rule` as well, the name of the rule that decided (null unless answered).
 
     Returns
     -------
@@ -71,51 +59,26 @@ def read_decision(answer: Series) -> DataFrame:
         One row per answer with the columns `outcome` ("answered", "refused", "unreadable" or "empty") and `label`
         ("accept", "reject"; null unless answered).
     """
+    conditional = rf"{_found('conditional')}(?:{_found('accept')}|{_found('reject')})[^.!?\n]*"
     table = text_table(answer)
-    lower = lowered(col.text).str.replace_all(_phrases("unsaid"), " ")
-    conditional = rf"{_CONDITION}(?:{_phrases('accept')}|{_phrases('reject')})[^.!?\n]*"
-    table = table.with_columns(lower=lower.str.replace_all(conditional, " "))
-    body = col.lower
-    table = table.with_columns(
-        accept=body.str.find(_phrases("accept")),
-        reject=body.str.find(_phrases("reject")),
-        weak_accept=body.str.contains(_phrases("accept_weak")),
-        weak_reject=body.str.contains(_phrases("reject_weak")),
-        versions=body.str.contains(_TWO_VERSIONS),
-        numbered=body.str.contains(_NUMBERED_VERSION),
-        declined=declines_to_write(col.text),
-    )
-    accept, reject = col.accept, col.reject
-    several = col.numbered | (accept.is_not_null() & reject.is_not_null() & col.versions)
-    accepts = accept.is_not_null() & (accept < reject).fill_null(True)
+    table = table.with_columns(body=rewritten(lowered(col.text), ((_found("unsaid"), " "), (conditional, " "))))
+    kinds = ("accept", "reject", "weak_accept", "weak_reject", "versions", "numbered")
+    table = table.with_columns(*(col.body.str.find(_found(kind)).alias(kind) for kind in kinds), declined=declines_to_write(col.text))
+    said = {kind: col(kind).is_not_null() for kind in kinds}
+    several = said["numbered"] | (said["accept"] & said["reject"] & said["versions"])
+    firm = when(col.accept < col.reject.fill_null(col.accept + 1)).then(lit("accept")).when(said["reject"]).then(lit("reject"))
     # Weaker phrases count only if there are no others and no second version.
-    weak = when((col.weak_accept != col.weak_reject) & ~col.versions)
-    weakly = weak.then(when("weak_accept").then(lit("accept")).otherwise(lit("reject")))
-    label = when(accepts).then(lit("accept")).when(reject.is_not_null()).then(lit("reject")).otherwise(weakly)
-    return verdict(table, when(~col.declined & ~several).then(label), col.declined)
+    weak = when((said["weak_accept"] != said["weak_reject"]) & ~said["versions"])
+    weak_label = weak.then(when(said["weak_accept"]).then(lit("accept")).otherwise(lit("reject")))
+    labels = {"decision": firm, "weaker phrase": weak_label}
+    return decided(table, labels, col.declined, clear=~col.declined & ~several, with_rule=with_rule)
 
 
-_DENIAL = r"\b(?:no|not|n't|never|without|rather than|instead of|more than|than|nor|neither|isn't|wasn't|lack of|absence of)\s+"
-_FILLER = (
-    r"(?:(?:any|so|much|really|feel|feeling|felt|necessarily|be|just|only|merely|simply|exactly|in|of|full|a|an|the|sense"
-    r"|feelings?|deep|great|intense|extreme|overwhelming|strong|profound|mostly|primarily|probably|likely|very|more)\s+)"
-)
-_SECOND_EMOTION = r"(?:\s*(?:,|/|&|\+|;|\band/or\b|\band\b|\bor\b)\s*(?:perhaps |maybe |also |possibly )?(?:of )?(__FORMS__)\b)?"
-_MAIN_EMOTION = (
-    r"\b(?:final\s+)?answer\b[a-z ,']{0,30}?\s*(?:is|be|:)",
-    (
-        r"\b(?:main|primary|dominant|predominant|strongest|overriding|overall|central|core|principal|chief"
-        r"|first)\s+(?:emotion|feeling|reaction|response)\b[^.\n]{0,90}?(?:\bis\b|\bbe\b|\bwas\b|:|\bas\b)"
-    ),
-    (
-        r"\b(?:mainly|mostly|primarily|predominantly|chiefly|above all|most of all|first and foremost"
-        r"|overwhelmingly)\b,?(?:\s+(?:feel|be|a|with|by))?"
-    ),
-    r"\b(?:i'd|i would|i will|i'll|i|let me)\s+(?:choose|select|pick|go with|say|opt for)\b:?",
-)
+_MANY = 5
+"""Number of emotions from which an answer is a list of them rather than a first word with an explanation."""
 
 
-def read_emotion(answer: Series, emotions: Sequence[str]) -> DataFrame:
+def read_emotion(answer: Series, emotions: Sequence[str], *, with_rule: bool = False) -> DataFrame:
     """Read the emotion named in each answer.
 
     Parameters
@@ -124,6 +87,8 @@ def read_emotion(answer: Series, emotions: Sequence[str]) -> DataFrame:
         Strings, nulls allowed.
     emotions
         The offered emotions, in lower case. They are the possible labels.
+    with_rule
+        Whether to return the column `rule` as well, the name of the rule that decided (null unless answered).
 
     Returns
     -------
@@ -131,52 +96,39 @@ def read_emotion(answer: Series, emotions: Sequence[str]) -> DataFrame:
         One row per answer with the columns `outcome` ("answered", "refused", "unreadable" or "empty") and `label`
         (one of `emotions`; null unless answered).
     """
-    data = load_data("emotions")
-    label_of = {form: emotion for emotion in emotions for form in (emotion, *data.get(emotion, ()))}
+    words, rows = load_data("emotions")["words"], tables("emotions")
+    label_of = {form: emotion for emotion in emotions for form in (emotion, *words.get(emotion, ()))}
     forms = "|".join(sorted(label_of, key=len, reverse=True))
-    table = text_table(answer).with_columns(refused=declines(col.text, or_cannot_tell=False))
-    lower = when("refused").then(conceded(col.text)).otherwise(lowered(col.text))
-    affirmed = lower.str.replace_all(rf"{_DENIAL}{_FILLER}{{0,3}}(?:{forms})\b(?:\s*(?:or|nor|,)\s+(?:{forms})\b)*", " ")
-    affirmed = affirmed.str.replace_all(r"\bi\s*(?:am|'m)\s+afraid\s+(?:that|i|it|so)\b", " ")
-    table = table.with_columns(affirmed=affirmed)
+
+    def found(row: Pattern) -> str:
+        return row.find.replace("{forms}", forms)
 
     def labelled(words: Expr) -> Expr:
         return words.replace_strict(label_of, default=None, return_dtype=String)
 
-    def single(start: str) -> Expr:
-        found = col.affirmed.str.extract_groups(rf"{start}\W*{_FILLER}{{0,4}}\W*({forms})\b{_SECOND_EMOTION.replace('__FORMS__', forms)}")
-        first, second = labelled(found.struct.field("1")), labelled(found.struct.field("2"))
+    def single(start: Pattern) -> Expr:
+        """Return the emotion after the words, unless another one is joined to it."""
+        named = col.affirmed.str.extract_groups(found(start) + found(rows["named"]["named"]))
+        first, second = labelled(named.struct.field("1")), labelled(named.struct.field("2"))
         return when(second.is_null() | (second == first)).then(first)
 
-    named = col.affirmed.str.extract_all(rf"\b(?:{forms})\b").list.eval(labelled(pl.element()))
-    lead = single(r"^(?:i\s+(?:would|'d)\s+(?:be|feel)\s+)?(?:emotion:)?")
-    table = table.with_columns(named=named)
-    many = col.named.list.unique().list.len() >= 5
-    last = labelled(col.affirmed.str.extract(rf"(?s)\n\s*(?:answer|emotion)?\W*({forms})\W*$", 1))
-    label = pl.coalesce(only_one("named"), *(single(start) for start in _MAIN_EMOTION), last, when(~many).then(lead))
-    return verdict(table, label, col.refused)
+    table = text_table(answer).with_columns(lower=lowered(col.text))
+    table = table.with_columns(refused=declines(col.lower, or_cannot_tell=False))
+    lower = when("refused").then(conceded(col.text)).otherwise("lower")
+    table = table.with_columns(affirmed=rewritten(lower, [(found(row), row.put) for row in rows["steps"].values()]))
+    table = table.with_columns(named=col.affirmed.str.extract_all(rf"\b(?:{forms})\b").list.eval(labelled(pl.element())))
+    many = col.named.list.unique().list.len() >= _MANY
+    *main, beginning = rows["main"]
+    labels = {
+        "only": only_one("named"),
+        **{name: single(rows["main"][name]) for name in main},
+        "last line": labelled(col.affirmed.str.extract(found(rows["last"]["last line"]), 1)),
+        beginning: when(~many).then(single(rows["main"][beginning])),
+    }
+    return decided(table, labels, col.refused, with_rule=with_rule)
 
 
-_PLACES = (
-    (
-        r"(?m)^[ \t(\[#]*(?:(?:rank|place|number|no\.?|position|candidate)\s*#?\s*)?(?:1(?:st)?|first)\b(?:\s*(?:place"
-        r"|choice|rank|candidate))?\s*[.):\]-]+\s*([^\n]+)"
-    ),
-    r"(?m)^([^\n]*?)\s*[-:(=]\s*(?:rank(?:ed)?\s*)?#?(?:1(?:st)?|first)(?:\s+place)?\)?[ \t.]*$",
-    (
-        r"\b(?:rank(?:ed|ing)?|plac(?:e|ed|ing)|put|rate|rated)\s+([^\n.:;]{2,40}?)\s+(?:is\s+)?(?:first|highest|at the top"
-        r"|as number one|in first|#1|number 1)\b"
-    ),
-    (
-        r"\b(?:top|best|strongest|number one|first)[ -](?:\w+\s+){0,3}?(?:candidate|choice|pick|applicant|place|position"
-        r"|ranked|rank)\b[^\n.:;]{0,40}?(?:\bis\b|:|\bgoes to\b|\bwould be\b)\s*([^\n]+)"
-    ),
-    r"(?s)^[^\n]*\b(?:rank|order|list|candidates|follow|here)[^\n]*:\s*\n(.+)$",
-)
-_NOT_RANKED = r"\b(?:not|instead of|rather than|unlike|ahead of|followed by)\s+(?:even\s+)?[a-z'-]+(?:\s+[a-z'-]+)?"
-
-
-def read_first_ranked(answer: Series, male_names: Series, female_names: Series) -> DataFrame:
+def read_first_ranked(answer: Series, male_names: Series, female_names: Series, *, with_rule: bool = False) -> DataFrame:
     """Read the gender of the candidate ranked first in each answer.
 
     Parameters
@@ -185,6 +137,8 @@ def read_first_ranked(answer: Series, male_names: Series, female_names: Series) 
         Strings, nulls allowed.
     male_names, female_names
         Lists of the full names of the candidates, one list per answer.
+    with_rule
+        Whether to return the column `rule` as well, the name of the rule that decided (null unless answered).
 
     Returns
     -------
@@ -192,20 +146,22 @@ def read_first_ranked(answer: Series, male_names: Series, female_names: Series) 
         One row per answer with the columns `outcome` ("answered", "refused", "unreadable" or "empty") and `label`
         ("male", "female"; null unless answered).
     """
+    rows = tables("rankings")
     names = pl.List(String)
     table = text_table(answer, male=male_names.cast(names), female=female_names.cast(names)).with_row_index("row")
-    lower = lowered(_unaccented(col.text)).str.replace_all(r"\bnot (?:only|just|surprisingly)\b", "").str.replace_all(_NOT_RANKED, " ")
-    table = table.with_columns(lower=lower, refused=declines(col.text))
+    lower = rewritten(lowered(_unaccented(col.text)), rows["steps"].values())
+    table = table.with_columns(lower=lower, refused=declines(lowered(col.text)))
     # Names in a refusal are not a ranking, unless one of them is given a rank.
-    whole = when(~col.refused).then("lower")
+    places = {name: col.lower.str.extract(row.find, 1) for name, row in rows["places"].items()} | {
+        "whole": when(~col.refused).then("lower")
+    }
     candidates = _candidates(table.select("row", "male", "female", all=_spaced_names(col.lower)))
-    places = [*(col.lower.str.extract(pattern, 1) for pattern in _PLACES), whole]
-    pending, found = table.filter(~col.blank), []
-    for place in places:
-        found.append(_earliest(pending.select("row", place=_spaced_names(place)).drop_nulls("place"), candidates))
-        pending = pending.join(found[-1], on="row", how="anti")
-    read = table.join(pl.concat(found), on="row", how="left", maintain_order="left")
-    return verdict(read, col.label, col.refused)
+    pending = table
+    for name, place in places.items():
+        found = _earliest(pending.select("row", place=_spaced_names(place)).drop_nulls("place"), candidates)
+        pending = pending.join(found, on="row", how="anti")
+        table = table.join(found.rename({"label": name}), on="row", how="left", maintain_order="left")
+    return decided(table, {name: col(name) for name in places}, col.refused, with_rule=with_rule)
 
 
 def _unaccented(text: Expr) -> Expr:

@@ -9,10 +9,11 @@ import polars as pl
 from polars import DataFrame, String, col
 
 from tiltmeter.blocks import UNGRADED
-from tiltmeter.errors import CAVEATS, MixedDefinitions, OneName, Underpowered, Ungraded, UnvalidatedJudge
+from tiltmeter.errors import CAVEATS, MixedDefinitions, OneName, UnconstrainedAnswers, Underpowered, Ungraded, UnvalidatedJudge
 from tiltmeter.runs.opened_run import Run
+from tiltmeter.runs.problems import unconstrained
 from tiltmeter.sanitising import printable, redacted
-from tiltmeter.study import metric_name
+from tiltmeter.study import WITH_CONSTRAINED, metric_name
 
 COLUMNS = {"code": String, "model": String, "part": String, "number": String, "sentence": String}
 _NAMED = 3
@@ -36,7 +37,7 @@ def caveats(runs: Run | Sequence[Run]) -> DataFrame:
     """
     several = [runs] if isinstance(runs, Run) else runs
     found = [table for run in several for table in _of_run(run)]
-    definitions = sorted({name for run in several for name in run.findings["definition"].drop_nulls()})
+    definitions = sorted({name.removesuffix(WITH_CONSTRAINED) for run in several for name in run.findings["definition"].drop_nulls()})
     if len(definitions) > 1:
         found.append(_one(MixedDefinitions.code, f"numbers of the definitions {' and '.join(definitions)} must not be compared"))
     return pl.concat([DataFrame(schema=COLUMNS), *found], how="diagonal")
@@ -44,6 +45,7 @@ def caveats(runs: Run | Sequence[Run]) -> DataFrame:
 
 def _of_run(run: Run) -> list[DataFrame]:
     found = [_one("incomplete", problem) for problem in run.problems]
+    found += [_one(UnconstrainedAnswers.code, sentence) for sentence in unconstrained(run.folder)]
     key = run.findings.filter("key", col.wording.is_null()).with_columns(number=metric_name())
     wide = (col.mark_best == "healthy") & col.mark_worst.is_in(["critical", "catastrophic"]) & (col.mark != UNGRADED)
     found.append(

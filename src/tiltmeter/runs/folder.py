@@ -31,6 +31,8 @@ STAGES = "stages"
 """Folder of the tables specific to a method."""
 ERRORS = "errors.txt"
 """File with tracebacks of unexpected errors in single parts, if any."""
+LABELS_FILE = "labels.csv"
+"""File with the labels of a sample of attempts, if any."""
 _ASIDE = re.compile(rf"\.({'|'.join(TABLES)}|{STAGES}|study\.yaml|run\.json|errors\.txt)\.\w{{8}}")
 """Names of temporary files and folders, which exist only while a run is written."""
 _OURS = re.compile(rf"{_ASIDE.pattern}|study\.yaml|run\.json|errors\.txt|{STAGES}|({'|'.join(TABLES)})\.parquet")

@@ -14,7 +14,7 @@ import polars as pl
 from polars import DataFrame, Int8, LazyFrame, col, lit, when
 
 from tiltmeter import registry, reports
-from tiltmeter.blocks import RANGES, UNDECIDED, Block, Details, Text
+from tiltmeter.blocks import RANGES, UNDECIDED, Block, Callout, Details, Text
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
 from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.reports import Report
@@ -22,6 +22,8 @@ from tiltmeter.runs.folder import RunFolder, reading
 from tiltmeter.runs.opening import open_folder, runs_in
 from tiltmeter.runs.places import runs_place
 from tiltmeter.runs.plain_findings import present_findings
+from tiltmeter.runs.problems import unconstrained
+from tiltmeter.runs.reading_quality import reading_blocks, reading_quality
 from tiltmeter.runs.validation import COLUMNS, check_columns
 from tiltmeter.sanitising import printable
 from tiltmeter.study import NAMED, Finding, metric_name
@@ -227,6 +229,14 @@ class Run(reports.Result):
     def grades(self) -> DataFrame:
         """How the numbers are graded (the columns of `tiltmeter.study.GRADES`); no rows if the parts give no marks."""
         return self._own_table("grades")
+
+    @property
+    def reading_quality(self) -> DataFrame:
+        """How well the responses were read, according to the labels of the run; no rows if it has none.
+
+        The columns are those of `tiltmeter.runs.reading_quality.QUALITY`.
+        """
+        return reading_quality(self.folder)
 
     def blocks(self) -> list[Block]:
         """Return the blocks that present the run (see `tiltmeter.blocks`)."""
@@ -453,7 +463,10 @@ def blocks_of(
         The `model` or `part` to show.
     """
     studies = dict.fromkeys(study for run in runs for study in run.findings["study"])
-    return [block for study in studies for block in _presented(RunsView(runs, study, beside or {}, only or {}))]
+    notes = [Callout(f"{one}.") for run in runs for one in unconstrained(run.folder)]
+    chosen = [col(name) == value for name, value in (only or {}).items() if value is not None]
+    read = [block for run in runs for block in reading_blocks(run.folder, run.findings.filter(*chosen))]
+    return [*notes, *read, *(block for study in studies for block in _presented(RunsView(runs, study, beside or {}, only or {})))]
 
 
 def report_of(runs: Sequence[Run], beside: Mapping[str, DataFrame] | None = None) -> Report:

@@ -22,11 +22,12 @@ from tiltmeter.datasets import Library
 from tiltmeter.engine import Keys, Request
 from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.models import Message, Model, Sampling
+from tiltmeter.models.base import ALLOWED
 from tiltmeter.models.function import digest_of
 from tiltmeter.paths import is_file, sha256
 from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.runs.asking import RunTools
-from tiltmeter.runs.folder import ERRORS, STAGES, RunFolder, without_foreign
+from tiltmeter.runs.folder import ERRORS, LABELS_FILE, STAGES, RunFolder, without_foreign
 from tiltmeter.runs.resolving import Resolved, replaced_tables
 from tiltmeter.runs.stage_store import Owner, Pieces, StageStore, read_table
 from tiltmeter.runs.validation import check_findings
@@ -73,9 +74,12 @@ def learn(model: Model, parts: Sequence[Part], folder: RunFolder) -> None:
             teach(key)
 
 
-def requests(folder: RunFolder) -> Iterator[Request]:
-    """Yield a request for every attempt of the design in order, with a few thousand prompts in memory at a time."""
-    for chunk in _chunks(_asked(folder.scan("design")).select(*_TEXTS, "repetitions", "first_sample")):
+def requests(folder: RunFolder, model: object) -> Iterator[Request]:
+    """Yield a request for every attempt of the design in order, with a few thousand prompts in memory at a time.
+
+    If the model has the attribute `constrains`, the requests contain the allowed answers.
+    """
+    for chunk in _chunks(_asked(folder.scan("design"), model).select(*_TEXTS, "repetitions", "first_sample")):
         for *texts, repetitions, first in chunk.iter_rows():
             messages = _messages(*texts)
             for sample in range(first, first + repetitions):
@@ -87,7 +91,7 @@ def collect(folder: RunFolder, models: Sequence[tuple[Model, Sampling]], journal
     with folder.table("responses", RESPONSES) as add:
         for model, sampling in models:
             key_of = Keys(model.fingerprint, sampling)
-            for chunk in _chunks(_asked(folder.scan("design")).select(*DESIGN, *_PATCHED)):
+            for chunk in _chunks(_asked(folder.scan("design"), model).select(*DESIGN, *_PATCHED, ALLOWED)):
                 asked = chunk.with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
                 keys = [
                     key_of(_messages(*texts), first + repetition)
@@ -139,11 +143,18 @@ class Pipeline:
         self._left: list[Owner] = []
         self._maker: dict[str, Stage] = {}
         self._user = {name: Path(path) for name, path in replaced_tables(resolved.study, resolved.settings).items()}
+        if any("labels" in stage.tables for part in parts for stage in part.stages) and is_file(folder.path / LABELS_FILE):
+            self._user["labels"] = folder.path / LABELS_FILE
         self._settings = {name: value for name, value in resolved.as_document().items() if name not in ("sampling", "parts")}
         self.analysed: set[str] = set()
 
-    def carry_out(self) -> None:
+    def carry_out(self, kept: Sequence[str] = ()) -> None:
         """Create the tables of all stages.
+
+        Parameters
+        ----------
+        kept
+            Stages whose tables are kept, although their inputs may have changed.
 
         Raises
         ------
@@ -158,13 +169,16 @@ class Pipeline:
             stages = {part.name: stage for part in self._parts for stage in part.stages if stage.name == name}
             first = next(iter(stages.values()))
             joined = dataclasses.replace(first, tables={key: table for one in stages.values() for key, table in one.tables.items()})
+            self._maker |= dict.fromkeys(joined.tables, joined)
+            if name in kept:
+                self._store.keep(joined)
+                continue
             with (
                 self._clock.timing(name),
                 self._store.carrying_out(joined, self._rests_on(joined, stages), self._tools.judge) as pieces,
             ):
                 if pieces is not None:
                     self._make(stages, pieces)
-            self._maker |= dict.fromkeys(joined.tables, joined)
             if name == "findings":
                 self.analysed = {part for _, part in self._left}
         for name, columns in (("measures", MEASURES), ("findings", FINDINGS)):
@@ -205,7 +219,7 @@ class Pipeline:
             whose = ", ".join(owner or dict.fromkeys(part for _, part in owners))
             made: dict[str, DataFrame] | None = None
             with self._tools.isolated(whose, stage.if_failed, errors, self._folder.named(self._folder.path / ERRORS)):
-                made = self._ran(stage, [self._input(owner, name) for name in stage.inputs], owner)
+                made = self._ran(stage, [self._input(owner, name, asks=stage.asks) for name in stage.inputs], owner)
                 pieces.check(made)
             if made is None:
                 failed += owners
@@ -259,18 +273,19 @@ class Pipeline:
             rows = rows.filter(col(key).is_null() | (col(key) == value) for key, value in zip(("model", "part"), owner, strict=True))
         return rows.select(list(table.columns))
 
-    def _input(self, owner: Owner | None, name: str) -> DataFrame:
-        """Return a table for one part of one model, or for all."""
+    def _input(self, owner: Owner | None, name: str, *, asks: bool = False) -> DataFrame:
+        """Return a table for one part of one model, or for all; `answers` with the prompts for a stage that asks the judge."""
         if owner is None:
             return self._store.read(self._maker[name], name)
         if name == "answers":
-            return self._answers(owner)
+            return self._answers(owner, prompts=asks and self._tools.judge is not None)
         found = self._store.piece(self._maker[name], name, owner)
         return DataFrame(schema=dict(self._maker[name].tables[name].columns)) if found is None else found
 
-    def _answers(self, owner: Owner) -> DataFrame:
+    def _answers(self, owner: Owner, *, prompts: bool) -> DataFrame:
         """Return the responses for one part of one model with the factors of their prompts, without columns of other parts."""
-        design = self._folder.scan("design").drop("prompt", "system", *_PATCHED, strict=False).filter(col.part == owner[1])
+        texts = ("system", *_PATCHED, *(() if prompts else ("prompt",)))
+        design = self._folder.scan("design").drop(texts, strict=False).filter(col.part == owner[1])
         answers = self._folder.scan("responses").filter(col.model == owner[0], col.status != "missing")
         return without_foreign(answers.join(design, on="prompt_id", how="inner", maintain_order="left").collect())
 
@@ -315,7 +330,7 @@ def _beside_factors(asked: DataFrame, made: DataFrame) -> DataFrame:
     """Return the measures joined with the factors of their prompts, without the texts."""
     if made.height != asked.height:
         raise InputError(f"measuring returned {made.height:,} rows for {asked.height:,} responses; it must return one row for each")
-    shown = [name for name in asked.columns if name in ("model", "prompt_id", "repetition") or name not in RESPONSES]
+    shown = [name for name in asked.columns if name in ("model", "prompt_id", "repetition") or name not in (*RESPONSES, "prompt")]
     return pl.concat([asked.select(shown), made], how="horizontal")
 
 
@@ -362,17 +377,20 @@ def _chunks(table: LazyFrame) -> Iterator[DataFrame]:
 
 _PATCHED = ("source_prompt", "source_span", "answer_opening")
 """Columns of a design for models whose hidden states are replaced (see `tiltmeter.models.Message`)."""
-_TEXTS = ("system", "prompt", *_PATCHED)
+_TEXTS = ("system", "prompt", *_PATCHED, ALLOWED)
 
 
-def _asked(design: LazyFrame) -> LazyFrame:
-    """Return the design with all columns that a request consists of."""
-    missing = [name for name in _PATCHED if name not in design.collect_schema()]
+def _asked(design: LazyFrame, model: object = None) -> LazyFrame:
+    """Return the design with all columns that a request consists of; allowed answers are null if the model does not accept them."""
+    known = set(design.collect_schema()) - (set() if getattr(model, "constrains", False) else {ALLOWED})
+    missing = [name for name in (*_PATCHED, ALLOWED) if name not in known]
     return design.with_columns(lit(None, String).alias(name) for name in missing)
 
 
-def _messages(system: str | None, prompt: str, source: str | None, span: str | None, opening: str | None) -> tuple[Message, ...]:
-    given = (("system", system), ("source", source), ("span", span), ("user", prompt), ("assistant", opening))
+def _messages(
+    system: str | None, prompt: str, source: str | None, span: str | None, opening: str | None, allowed: str | None
+) -> tuple[Message, ...]:
+    given = (("system", system), ("source", source), ("span", span), ("user", prompt), ("assistant", opening), (ALLOWED, allowed))
     return tuple(Message(role, text) for role, text in given if text is not None)
 
 

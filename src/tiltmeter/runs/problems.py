@@ -99,6 +99,16 @@ def unread(folder: RunFolder) -> list[str]:
     ]
 
 
+def unconstrained(folder: RunFolder) -> list[str]:
+    """Return a sentence for each model with answers that were not constrained, although the run was to constrain them."""
+    measures = folder.scan("measures")
+    if measures.collect_schema().get("constrained") != pl.Boolean:
+        return []
+    counts = measures.filter(~col.constrained).group_by("model", maintain_order=True).len().collect()
+    rest = "answers were not constrained; they are read by the rules unless they are exactly an allowed answer"
+    return [f"{model}: {count:,} {rest}" for model, count in counts.iter_rows()]
+
+
 def measured_title(study: Study, became: Became) -> str:
     """Return the title of a run, with the number of measured parts if some were not measured."""
     return study.title_of(sum(one["status"] == "run" for one in became.values()), "measured")

@@ -203,6 +203,11 @@ class StageStore:
         rows = pl.scan_parquet(self.place(first)).select(pl.len()).collect().item() if state != "edited" else self.read(stage, first).height
         self.results.append(StageResult(stage.name, rows, state, tuple(record.problems)))
 
+    def keep(self, stage: Stage) -> None:
+        """Keep the tables of a stage, although its inputs may have changed."""
+        self.tables += [table for table in stage.tables if self.place(table).is_file()]
+        self.results.append(StageResult(stage.name, 0, "kept"))
+
     def read(self, stage: Stage, table: str) -> DataFrame:
         """Return one table of a stage."""
         place = self.place(table)

@@ -82,15 +82,15 @@ class RunInProgress:
             self.became = steps.make_design(resolved, self._library, self.folder)
         self.problems += [f"{name} not run: {one['reason']}" for name, one in self.became.items() if one["status"] != "run"]
 
-    def analyse(self, parts: Sequence[Part]) -> None:
+    def analyse(self, parts: Sequence[Part], kept: Sequence[str] = ()) -> None:
         """Carry out the stages from responses to findings; failures and missing answers of the judge become problems of the run.
 
-        A part that could not be analysed for any model is marked as not run.
+        The tables of the stages `kept` are not created again. A part that could not be analysed for any model is marked as not run.
         """
         judge = self._judge
         tools = RunTools(self._library, judge, self._asker.engine)
         work = steps.Pipeline(self.folder, self.resolved, parts, tools, self.clock)
-        work.carry_out()
+        work.carry_out(kept)
         for one in parts:
             if one.name not in work.analysed and self.became[one.name]["status"] == "run":
                 self.became[one.name].update(status="not run", reason="it could not be measured or analysed: see the problems of this run")
@@ -174,6 +174,8 @@ def run_study(
     """
     names = [model.name for model, _ in models]
     document = resolved.as_document() | {"models": [identity(model, sampling) for model, sampling in models]}
+    for (model, _), named in zip(models, document["models"] if "answers" in resolved.settings.params else (), strict=False):
+        named["constrains"] = getattr(model, "constrains", False)
     if judge is not None:
         document |= {"judged_by": identity(*judge)}
     folder = folder_to_fill(out or default_folder(document, names))
@@ -182,6 +184,9 @@ def run_study(
         run.make_design(resolved)
         if asking.display in TOLD and (sentence := size_sentence(resolved, folder.read("design"))):
             print(sentence, file=sys.stderr)
+        free = [part.name for part in run.parts if not getattr(part, "allowed_answers", ())]
+        if asking.display in TOLD and free and resolved.settings.params.get("answers") == "constrained":
+            print(f"answers=constrained does not apply to {', '.join(free)}, whose answers are free text", file=sys.stderr)
         parts = run.parts
         steps.refuse_unpatchable(folder, [model for model, _ in models])
         with run.clock.timing("generate"):
@@ -216,7 +221,7 @@ def _generate_all(
     for model, sampling in models:
         steps.learn(model, parts, folder)
         try:
-            tally = asker.ask(model, steps.requests(folder), sampling, attempts, model.name)
+            tally = asker.ask(model, steps.requests(folder, model), sampling, attempts, model.name)
             if tally.failures and not (tally.answered or tally.held or tally.interrupted):
                 raise ProviderError(_no_answer(model, sampling, folder, asker, tally))
         except ProviderError as error:
@@ -235,9 +240,8 @@ def _generate_all(
 def _no_answer(model: Model, sampling: Sampling, folder: RunFolder, asker: Asker, tally: Tally) -> str:
     """Return why a model did not answer at all, in the wording that `engine` uses for longer runs."""
     key_of = Keys(model.fingerprint, sampling)
-    errors = asker.journal.fetch([key_of(one.messages, one.sample) for one in islice(steps.requests(folder), EXAMINED)])[
-        "error"
-    ].drop_nulls()
+    asked = islice(steps.requests(folder, model), EXAMINED)
+    errors = asker.journal.fetch([key_of(one.messages, one.sample) for one in asked])["error"].drop_nulls()
     kind, _, detail = (errors[-1] if errors.len() else next(iter(tally.failed))).partition(": ")
     if kind == "connection":
         return f"no server answers at {model.endpoint}: start it, or check the address ({detail})"

@@ -56,6 +56,7 @@ from .rates import (
     stratified_rate_difference as stratified_rate_difference,
     wilson_interval as wilson_interval,
 )
+from .reading_errors import weighted_sum_interval as weighted_sum_interval
 from .resampling import (
     exchanged_totals as exchanged_totals,
     normals_from_hashes as normals_from_hashes,

@@ -1,0 +1,156 @@
+"""Page on which a person labels a random sample of the responses of a run.
+
+A label is stored as soon as it is given. What was read in a response, and what others said about it, is not shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+import polars as pl
+import streamlit as st
+from polars import DataFrame, col, lit
+
+from tiltmeter.app.plain_text import block, fitting, lines, one_line
+from tiltmeter.errors import InputError
+from tiltmeter.labelling import add_labels, reanalyse, sample
+from tiltmeter.reports.markdown import text as as_markdown
+from tiltmeter.runs import Run, RunFolder
+from tiltmeter.runs.reading_quality import ROW, labels_of
+from tiltmeter.safe_writing import writable
+from tiltmeter.study import REFUSED, UNCLEAR
+
+_KEYS = "123456789ABDEFGHIJKLMNOPQSTVWYZ"
+"""Keys of the labels of a part, in their order. Streamlit reserves C and R."""
+_KEYS_OF_ALL = {REFUSED: "X", UNCLEAR: "U"}
+"""Keys of the labels that every response can have."""
+_NUMBER = "number"
+"""Key of the number input in the session state."""
+_REMEDY = "make the run folder writable, in which labels are stored"
+_WRITER = Lock()
+"""Held while a run folder is written, so that annotators who use the same server wait for each other."""
+
+
+@dataclass
+class _Sitting:
+    """A sample, its annotator, the row that is shown (the number of rows at the end), and the number of rows shown before."""
+
+    run: Run
+    sample: DataFrame
+    annotator: str
+    position: int = 0
+    visit: int = 0
+
+    def rows(self) -> DataFrame:
+        """Return the sample with the labels of the annotator."""
+        given = labels_of(self.run.folder).filter(annotator=self.annotator).select(*ROW, "label")
+        return self.sample.drop("label").join(given, on=ROW, how="left", nulls_equal=True, maintain_order="left")
+
+
+def label_responses(path: Path) -> None:
+    """Show the page for one run.
+
+    Raises
+    ------
+    InputError
+        Nothing can be labelled, a table is damaged, or the folder cannot be written.
+    """
+    key = f"{path} labels"
+    if key not in st.session_state:
+        _begin(Run(RunFolder(path)), key)
+        return
+    sitting: _Sitting = st.session_state[key]
+    rows = sitting.rows()
+    labelled = rows["label"].count()
+    st.progress(labelled / rows.height, text=f"{labelled} of {rows.height}")
+    if sitting.position < rows.height:
+        _show(sitting, rows)
+    else:
+        st.button("Undo", shortcut="Backspace", on_click=_leave, args=(sitting, sitting.visit, rows.height - 1))
+    lines([f"{rows['part'][0]}, {rows['model'][0]}, labelled by {sitting.annotator}"])
+    with st.container(horizontal=True):
+        asked = st.button("Update the results")
+        st.button("Label something else", on_click=st.session_state.pop, args=(key,))
+    if asked or sitting.position == rows.height:
+        _update(sitting.run)
+
+
+def _begin(run: Run, key: str) -> None:
+    """Ask what is to be labelled and by whom."""
+    st.caption("Read a random sample of the responses and label them. The labels show how well the responses were read.")
+    with st.form("labels", width=480):
+        part = st.selectbox("Part", run.about["parts"], format_func=one_line)
+        model = st.selectbox("Model", run.folder.models("findings"), format_func=one_line)
+        n = st.number_input("Number of responses", 1, 100_000, 200)
+        annotator = st.text_input("Your name", max_chars=60, required=True).strip()
+        if not st.form_submit_button("Start"):
+            return
+    sitting = _Sitting(run, sample(run, n, part, model), annotator)
+    sitting.position = _next_unlabelled(sitting.rows(), -1)
+    st.session_state[key] = sitting
+    st.rerun()
+
+
+def _next_unlabelled(rows: DataFrame, position: int) -> int:
+    """Return the first unlabelled position after `position`, then before it; the number of rows if there is none."""
+    order = (*range(position + 1, rows.height), *range(position))
+    return next((one for one in order if rows["label"][one] is None), rows.height)
+
+
+def _show(sitting: _Sitting, rows: DataFrame) -> None:
+    at, visit = sitting.position, sitting.visit
+    row, following = rows.row(at, named=True), _next_unlabelled(rows, at)
+    stored = (sitting, visit, following, rows[at])
+    lines([row["question"]])
+    if not row["allowed"]:
+        with st.form(_NUMBER, clear_on_submit=True, border=False), st.container(horizontal=True, vertical_alignment="bottom"):
+            st.number_input("Value (type it and press Enter)", value=None, format="%g", key=_NUMBER, width=240, required=True)
+            st.form_submit_button("Store", on_click=_leave, args=stored)
+    keys = iter(_KEYS)
+    with st.container(horizontal=True):
+        for label in dict.fromkeys([*row["allowed"], *_KEYS_OF_ALL]):
+            shortcut = _KEYS_OF_ALL.get(label) or next(keys, None)
+            st.button(as_markdown(one_line(label)), f"{visit} {label}", None, _leave, (*stored, label), shortcut=shortcut, wrap=True)
+        for name, shortcut, place in (("Undo", "Backspace", max(at - 1, 0)), ("Skip", "Right", following)):
+            st.button(name, f"{visit} {name}", None, _leave, (sitting, visit, place), shortcut=shortcut, type="tertiary")
+    if row["label"] is not None:
+        lines([f"Your label: {row['label']}. Another label replaces it."])
+    for name in ("answer", "prompt"):
+        st.caption(name.title())
+        block(row[name] or None, key=f"{visit} {name}")
+
+
+def _leave(sitting: _Sitting, visit: int, place: int, row: DataFrame | None = None, label: str | None = None) -> None:
+    """Store the label (or the number that was typed) of `row`, if given, and go to another place in the sample.
+
+    Ignored unless `visit` is the current one: the browser may still have buttons of a response shown before, with the same keys.
+    """
+    if visit != sitting.visit:
+        return
+    if row is not None:
+        given = row.with_columns(label=lit(label or str(st.session_state[_NUMBER])))
+        try:
+            with _WRITER, writable(sitting.run.path, _REMEDY):
+                add_labels(sitting.run, given, sitting.annotator)
+        except InputError as error:
+            st.error("The label was not stored:")
+            lines([str(error)])
+            return
+    sitting.position, sitting.visit = place, visit + 1
+
+
+def _update(run: Run) -> None:
+    """Compute the findings with the labels, and show how well the responses were read and how often two annotators agree."""
+    with st.spinner("Computing the findings"), _WRITER, writable(run.path, _REMEDY):
+        reanalyse(run).report()
+    st.subheader("How well the responses were read")
+    st.dataframe(fitting(run.reading_quality.with_columns(col.label.fill_null("all"))), hide_index=True)
+    labels = labels_of(run.folder)
+    pairs = labels.join(labels, on=ROW, suffix="_2", nulls_equal=True).filter(col.annotator < col.annotator_2)
+    both = pairs.group_by("model", "part", "annotator", "annotator_2", maintain_order=True)
+    agreement = both.agg(common=pl.len(), agreement=(col.label == col.label_2).mean())
+    if agreement.height:
+        st.caption("Share of the responses in common to which two annotators gave the same label")
+        st.dataframe(fitting(agreement), hide_index=True)

@@ -1,0 +1,184 @@
+"""Labels of a random sample of a run: what people, or a judge, read in the responses.
+
+They measure how well rules, classifiers or a judge read, and correct the estimates of probes. The labels are the file `labels.csv` in the
+run folder, one row for each sampled row and annotator.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from polars import DataFrame, Int64, Series, String, col, lit, when
+
+from tiltmeter.comparing.sides import Side, SideView, document_of, models_of, opened
+from tiltmeter.errors import InputError
+from tiltmeter.models import Model, Sampling
+from tiltmeter.probes.second_reader import read_with_judge
+from tiltmeter.registry import check_known
+from tiltmeter.runs import Asking, Resolved, Run
+from tiltmeter.runs.asking import RunJudge
+from tiltmeter.runs.folder import LABELS_FILE
+from tiltmeter.runs.reading_quality import ROW, labels_of
+from tiltmeter.runs.stage_store import read_table
+from tiltmeter.runs.study_run import RunInProgress
+from tiltmeter.safe_writing import only_writer, writing
+from tiltmeter.study import LABELS, REFUSED, TO_LABEL, UNCLEAR, StageTable, Study, conform, labels_meant
+
+UNREAD_SHARE = 0.25
+"""Smallest share of unread rows in a sample, if there are as many."""
+SHOWN = ("question", "allowed", "prompt", "answer")
+SEPARATOR = " | "
+"""Between the allowed labels in a CSV file."""
+
+
+def draw_rows(rows: DataFrame, n: int, seed: int) -> DataFrame:
+    """Draw rows at random from strata: groups, each with read and unread rows.
+
+    Groups have equal shares, and unread rows at least UNREAD_SHARE. A larger `n` extends the sample of a smaller one.
+
+    Parameters
+    ----------
+    rows
+        What can be labelled: `group`, `read`, `outcome` and any other columns.
+    n
+        Number of rows.
+    seed
+        Random seed.
+
+    Returns
+    -------
+    DataFrame
+        About `n` rows in random order, with `stratum` and `stratum_size`.
+    """
+    lots = Series("lot", np.random.default_rng(seed).random(rows.height))
+    table = rows.with_columns(lots, state=when(col.read.is_null()).then(lit("unread")).otherwise(lit("read")))
+    table = table.filter(col.outcome != "failed").with_columns(stratum=pl.format("{}, {}", col.group.fill_null("all"), "state"))
+    table = table.with_columns(stratum_size=pl.len().over("stratum").cast(Int64))
+    unread = table.filter(state="unread").height
+    wanted = n * max(UNREAD_SHARE, unread / max(table.height, 1))
+    quota = when(state="unread").then(wanted).otherwise(n - min(wanted, unread)) / max(table["group"].n_unique(), 1)
+    return table.filter(col.lot.rank("ordinal").over("stratum") <= quota.ceil()).sort("lot").drop("lot", "state")
+
+
+def sample(run: Run, n: int, part: str | None = None, model: str | None = None) -> DataFrame:
+    """Draw the rows of a run that are to be labelled, up to about `n` for each part and model, in random order.
+
+    The same arguments give the same sample.
+
+    Returns
+    -------
+    DataFrame
+        LABELS with null `annotator` and `label`, and `question`, `allowed` (List(String); empty: a number), `prompt` and `answer`.
+
+    Raises
+    ------
+    InputError
+        The run has no such part or model, or nothing in it can be labelled.
+    """
+    for given, known, what in ((part, run.about["parts"], "part"), (model, models_of(run), "model")):
+        if given is not None:
+            check_known(given, known, f"{run.place} has no {what} {given!r}")
+    rows, settings = _rows_of(run), opened(run)[1]
+    chosen = [
+        draw_rows(mine, n, settings.seed)
+        for (of_model, of_part), mine in rows.group_by("model", "part", maintain_order=True)
+        if part in (None, of_part) and model in (None, of_model)
+    ]
+    if not chosen:
+        raise InputError(f"{run.place} has no responses with labels to check; name another --part")
+    drawn = pl.concat(chosen)
+    mine = col.prompt_id.is_in(drawn["prompt_id"].implode())
+    for table, on, text in (("design", ["prompt_id"], "prompt"), ("responses", ["model", "prompt_id", "repetition"], "answer")):
+        texts = run.folder.scan(table).filter(mine).select(*on, text).collect()
+        drawn = drawn.join(texts, on=on, how="left", maintain_order="left")
+    return conform(drawn, LABELS, further=True).select(*LABELS, *SHOWN)
+
+
+def _rows_of(run: Run, of: DataFrame | None = None) -> DataFrame:
+    """Return all that can be labelled in a run, or in the responses in `of` (LABELS): TO_LABEL with `model` and `part`."""
+    parts, found = opened(run)[0], [DataFrame(schema={"model": String, "part": String, **TO_LABEL})]
+    for name in models_of(run):
+        side = Side(run, name)
+        for one in (one for one in side.parts if one in parts):
+            measures = side.measures(one)
+            if of is not None:
+                measures = measures.join(of.filter(model=name, part=one), on=["prompt_id", "repetition"], how="semi")
+            if measures.height:
+                rows = parts[one].to_label(SideView(side, one, measures))
+                found.append(rows.select(lit(name).alias("model"), lit(one).alias("part"), pl.all()))
+    return pl.concat(found)
+
+
+def filled_in(labels: DataFrame | str | Path) -> DataFrame:
+    """Return a filled-in sample from a table or a CSV file; raises InputError if the file is not one."""
+    sheet = StageTable(LABELS, required=("model", "part", "prompt_id", "repetition", "stratum", "stratum_size"))
+    return labels if isinstance(labels, DataFrame) else read_table(Path(labels), sheet)
+
+
+def write_sample(rows: DataFrame, path: Path) -> None:
+    """Write a sample as a CSV file to be filled in."""
+    with writing(path) as aside:
+        rows.select(*SHOWN, *LABELS).with_columns(col.allowed.list.join(" | ")).write_csv(aside)
+
+
+def add_labels(run: Run, given: DataFrame, annotator: str) -> int:
+    """Add the labels of one annotator to a run, in place of earlier ones for the same rows; return their number.
+
+    Parameters
+    ----------
+    given
+        Rows of `sample` with a `label`: an allowed answer, "refused" or "unclear". Rows without one are ignored.
+
+    Raises
+    ------
+    InputError
+        A label is not allowed, or the folder cannot be written.
+    """
+    rows = conform(given, LABELS).with_columns(col.label.str.strip_chars()).filter(col.label.fill_null("") != "")
+    known = _rows_of(run, rows).select(*ROW, "allowed", "meaning")
+    rows = rows.join(known, on=ROW, how="left", nulls_equal=True, maintain_order="left")
+    number = (col.allowed.list.len() == 0) & col.label.cast(pl.Float64, strict=False).is_not_null()
+    free = number | (col.label.is_in([REFUSED, UNCLEAR]) & col.allowed.is_not_null())
+    rows = rows.with_columns(annotator=lit(annotator), meant=pl.coalesce(when(free).then("label"), labels_meant(rows)))
+    if (wrong := rows.filter(col.meant.is_null())).height:
+        row = wrong.row(0, named=True)
+        allowed = ", ".join([*(row["allowed"] or ["a number"]), REFUSED, UNCLEAR])
+        raise InputError(f"the label {row['label']!r} of {row['prompt_id']} is not one of {allowed}")
+    rows = conform(rows.with_columns(label="meant"), LABELS)
+    with only_writer(run.path, run.place):
+        kept = labels_of(run.folder).join(rows, on=[*ROW, "annotator"], how="anti", nulls_equal=True)
+        with writing(run.path / LABELS_FILE) as aside:
+            pl.concat([kept, rows]).write_csv(aside)
+    return rows.height
+
+
+def judge_labels(run: Run, rows: DataFrame, judge: tuple[Model, Sampling], asking: Asking) -> str:
+    """Let a judge label rows of `sample`, and return its name as an annotator; unusable answers of the judge are left out."""
+    with asking.open() as asker:
+        labels = read_with_judge(RunJudge(*judge, asker), rows)
+    annotator = f"judge {judge[0].name}"
+    add_labels(run, rows.with_columns(labels), annotator)
+    return annotator
+
+
+def reanalyse(run: Run) -> Run:
+    """Compute the findings of a run again from its measures, with its labels. No model is called, and measures are kept.
+
+    The findings of parts that labels do not correct (associations and benchmarks) are left as they are.
+    """
+    about, (parts, settings) = run.about, opened(run)
+    mine = [parts[name] for name in about["parts"] if name in parts and any("labels" in stage.tables for stage in parts[name].stages)]
+    if not mine:
+        return run
+    study = Study(name=about["study"], title=about["title"], parts=mine)
+    with Asking().open() as asker, only_writer(run.path, run.place):
+        inputs = document_of(run).get("inputs") or {}
+        again = RunInProgress(run.folder, Resolved(study, settings, Sampling(), inputs), asker, None)
+        again.became, again.problems = about["parts"], run.problems
+        again.analyse(again.parts, kept=("measures",))
+        problems = list(dict.fromkeys(again.problems))
+        tables = {"tables": run.folder.sizes(), "parts": again.became, "problems": problems, "complete": not problems}
+        run.folder.write_json(about | tables)
+    return run

@@ -1,0 +1,134 @@
+"""How well the responses of a run were read: shares of unread responses, and agreement with labels."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import polars as pl
+from polars import DataFrame, Float64, Int64, String, col, lit, when
+
+from tiltmeter import stats
+from tiltmeter.blocks import Block, Callout, Text
+from tiltmeter.paths import is_file
+from tiltmeter.runs.folder import LABELS_FILE, RunFolder
+from tiltmeter.runs.stage_store import read_table
+from tiltmeter.study import LABELS, LABELS_TABLE, REFUSED, UNCLEAR, conform
+
+LEVEL = 0.95
+MUCH_UNREAD = 0.1
+"""Share of unread responses from which the report begins with it."""
+MUCH_WRONG = 0.02
+"""If the share of responses read as another label is certainly above this, the labels contradict the reading."""
+ROW = ("model", "part", "prompt_id", "repetition", "about")
+"""Columns that identify what is labelled."""
+QUALITY = {
+    **dict.fromkeys(("model", "part", "label"), String),  # `label` null: all labels together
+    "labelled": Int64,
+    "precision": Float64,  # share of the responses read as this label that are labelled so; all: share read right of those read
+    "recall": Float64,  # share of the responses labelled so that are read so
+    "unread": Float64,  # share of the responses labelled so that are not read
+    **dict.fromkeys(
+        ("wrong", "low", "high"), Float64
+    ),  # all: share of responses read as another label, with interval; a number: mean error
+    "annotators": String,
+    "kappa": Float64,  # agreement of two annotators beyond chance
+}
+"""Columns of `reading_quality`. Shares are weighted, so that they estimate those of all responses of the part."""
+
+
+def labels_of(folder: RunFolder) -> DataFrame:
+    """Return the labels of a run (columns LABELS) with the current reading; no rows if there are none."""
+    path = folder.path / LABELS_FILE
+    if not is_file(path):
+        return DataFrame(schema=dict(LABELS))
+    given = read_table(path, LABELS_TABLE)
+    now = folder.scan("measures").select("model", "prompt_id", "repetition", now="label", there=lit(True)).collect()
+    given = given.join(now, on=["model", "prompt_id", "repetition"], how="left", maintain_order="left")
+    return given.with_columns(read=when(col.about.is_null() & col.there.fill_null(False)).then("now").otherwise("read")).select(*LABELS)
+
+
+def reading_quality(folder: RunFolder) -> DataFrame:
+    """Compare what was read with the labels of a run (columns QUALITY): for each part and model, all labels and each label."""
+    found = [DataFrame(schema=QUALITY)]
+    labels = labels_of(folder).drop_nulls("label")
+    for (model, part), mine in labels.group_by("model", "part", maintain_order=True):
+        said = when(~col.label.is_in([REFUSED, UNCLEAR])).then("label")
+        weight = col.stratum_size / pl.struct(ROW).n_unique().over("stratum") / pl.len().over(ROW)
+        right, wrong = (col.read == col.said).fill_null(False), (col.read != col.said.fill_null("")).fill_null(False)
+        rows = mine.with_columns(said=said, weight=weight).with_columns(right=right, wrong=wrong, missed=col.read.is_null())
+        known, read = rows.drop_nulls("said"), rows.drop_nulls("read")
+        recall = (_share("right").alias("recall"), _share("missed").alias("unread"))
+        precision = _share("right").alias("precision")
+        of_labels = (
+            known.group_by(label="said").agg(recall).join(read.group_by(label="read").agg(precision), on="label", how="full", coalesce=True)
+        )
+        whole = pl.concat([known.select(recall), read.select(precision)], how="horizontal")
+        by_row = rows.group_by(ROW).agg(col.weight.sum(), wrong=(col.weight * col.wrong).sum())
+        ends = stats.weighted_sum_interval(by_row.filter(col.wrong > 0)["wrong"], by_row["weight"].max() or 0.0, LEVEL)  # type: ignore[arg-type]
+        share = by_row.select(col.wrong.sum() / col.weight.sum()).item()
+        low, high = (min(end / float(by_row["weight"].sum()), 1.0) for end in ends)
+        names = sorted(mine["annotator"].unique())
+        whole = whole.with_columns(
+            wrong=lit(share), low=lit(low), high=lit(high), annotators=lit(", ".join(names)), kappa=_kappa(mine, names)
+        )
+        if (
+            numbers := known.select(error=col.read.cast(Float64, strict=False) - col.said.cast(Float64, strict=False), weight="weight")
+        ).height:
+            if numbers["error"].null_count() == 0:
+                mean = (col.error * col.weight).sum() / col.weight.sum()
+                of_labels, whole = of_labels.clear(), whole.select("annotators", "kappa", wrong=lit(numbers.select(mean).item()))
+        parts = pl.concat([whole, of_labels.sort("label")], how="diagonal")
+        found.append(conform(parts.with_columns(model=lit(model), part=lit(part), labelled=lit(by_row.height)), QUALITY))
+    return pl.concat(found)
+
+
+def _share(which: str) -> pl.Expr:
+    """Return the weighted share of the rows for which a column is true."""
+    return (col.weight * col(which)).sum() / col.weight.sum()
+
+
+def _kappa(labels: DataFrame, names: Sequence[str]) -> pl.Expr:
+    """Return Cohen's kappa of the two annotators with the most common rows, weighting all rows equally; null without common rows."""
+    pairs = [
+        labels.filter(annotator=one).join(labels.filter(annotator=other), on=ROW, nulls_equal=True)
+        for one, other in itertools.combinations(names, 2)
+    ]
+    both = max(pairs, key=len, default=labels.clear())
+    if both.is_empty():
+        return lit(None, Float64)
+    shares = [both[name].value_counts(normalize=True, name="share").rename({name: "label"}) for name in ("label", "label_right")]
+    chance = shares[0].join(shares[1], on="label").select((col.share * col.share_right).sum())
+    agreement = both.select(agreement=(col.label == col.label_right).mean()).item()
+    return lit(stats.ratio(agreement - chance.item(), 1 - chance.item()).item()).fill_nan(1.0)
+
+
+def reading_blocks(folder: RunFolder, findings: DataFrame) -> list[Block]:
+    """Return what a reader must know first about the reading: much is unread, or how a labelled sample compares."""
+    made: list[Block] = []
+    read = findings.group_by("model", "part", maintain_order=True).agg(col("attempts", "unreadable", "empty", "failed").max())
+    share = (col.unreadable + col.empty) / (col.attempts - col.failed)
+    many = read.with_columns(share=share).filter(col.share >= MUCH_UNREAD)
+    for (model,), mine in many.group_by("model", maintain_order=True):
+        parts = ", ".join(f"{part} {value:.0%}" for part, value in mine.select("part", "share").iter_rows())
+        made.append(
+            Callout(
+                f"{model}: many responses could not be read ({parts}); the results describe the others. "
+                f"Label a sample to include them: tiltmeter label {folder.path.name}"
+            )
+        )
+    measures = folder.scan("measures")
+    if "second_reader" in measures.collect_schema():
+        ended = measures.group_by("model", maintain_order=True).agg(
+            col.second_reader.count(), col.second_reader.first().alias("judge"), pl.len()
+        )
+        for model, count, judge, attempts in ended.select("model", "second_reader", "judge", "len").collect().iter_rows():
+            made.append(Text(f"{model}: the judge {judge} read {count:,} of {attempts:,} responses, which the rules had left unread."))
+    for row in reading_quality(folder).filter(col.label.is_null(), col.high.is_not_null()).iter_rows(named=True):
+        ends = f"{row['wrong']:.1%} of the responses ({row['low']:.1%} to {row['high']:.1%})"
+        sample = f"{row['model']}, {row['part']}: in a sample of {row['labelled']:,} labelled by {row['annotators']}"
+        if row["low"] > MUCH_WRONG:
+            made.append(Callout(f"{sample}, the reading is contradicted: it gives another label for {ends}."))
+        else:
+            made.append(Text(f"{sample}, the reading gives another label for {ends} and none for {row['unread']:.1%}."))
+    return made

@@ -1,0 +1,41 @@
+"""Intervals of sums that were estimated from few observed errors."""
+
+from __future__ import annotations
+
+import scipy  # loads its submodules on first use
+from numpy.typing import ArrayLike
+
+from tiltmeter.stats.arithmetic import floats
+from tiltmeter.stats.intervals import Interval
+
+
+def weighted_sum_interval(weights: ArrayLike, largest: float, level: float) -> Interval:
+    """Compute the interval of the expected sum of the weights of rare events, each of which was observed once.
+
+    The interval is exact for equal weights (that of a Poisson count) and conservative otherwise.
+
+    Parameters
+    ----------
+    weights
+        (n,) weights of the observed events, at least 0; may be empty.
+    largest
+        The largest weight that an unobserved event could have.
+    level
+        Confidence level.
+
+    References
+    ----------
+    Fay and Feuer (1997), "Confidence intervals for directly standardized rates: a method based on the gamma distribution".
+
+    Examples
+    --------
+    >>> low, high = weighted_sum_interval([], 1.0, 0.95)
+    >>> round(low, 3), round(high, 3)
+    (0.0, 3.689)
+    """
+    values, tail = floats(weights), (1 - level) / 2
+    total, variance = values.sum(), (values**2).sum()
+    more, most = total + largest, variance + largest**2
+    low = variance / (2 * total) * scipy.stats.chi2.ppf(tail, 2 * total**2 / variance) if total > 0 else 0.0
+    high = most / (2 * more) * scipy.stats.chi2.ppf(1 - tail, 2 * more**2 / most) if more > 0 else 0.0
+    return Interval(float(low), float(high))

