@@ -23,7 +23,7 @@ from tiltmeter.runs.folder import LABELS_FILE
 from tiltmeter.runs.reading_quality import ROW, labels_of
 from tiltmeter.runs.stage_store import read_table
 from tiltmeter.runs.study_run import RunInProgress
-from tiltmeter.safe_writing import only_writer, writing
+from tiltmeter.safe_writing import only_writer, writable, writing
 from tiltmeter.study import LABELS, REFUSED, TO_LABEL, UNCLEAR, StageTable, Study, conform, labels_meant
 
 UNREAD_SHARE = 0.25
@@ -86,9 +86,9 @@ def sample(run: Run, n: int, part: str | None = None, model: str | None = None) 
         for (of_model, of_part), mine in rows.group_by("model", "part", maintain_order=True)
         if part in (None, of_part) and model in (None, of_model)
     ]
-    if not chosen:
-        raise InputError(f"{run.place} has no responses with labels to check; name another --part")
-    drawn = pl.concat(chosen)
+    drawn = pl.concat([rows.clear(), *chosen], how="diagonal")
+    if drawn.is_empty():
+        raise InputError(f"{run.place} has no responses with labels to check; choose another part or run")
     mine = col.prompt_id.is_in(drawn["prompt_id"].implode())
     for table, on, text in (("design", ["prompt_id"], "prompt"), ("responses", ["model", "prompt_id", "repetition"], "answer")):
         texts = run.folder.scan(table).filter(mine).select(*on, text).collect()
@@ -147,7 +147,7 @@ def add_labels(run: Run, given: DataFrame, annotator: str) -> int:
         allowed = ", ".join([*(row["allowed"] or ["a number"]), REFUSED, UNCLEAR])
         raise InputError(f"the label {row['label']!r} of {row['prompt_id']} is not one of {allowed}")
     rows = conform(rows.with_columns(label="meant"), LABELS)
-    with only_writer(run.path, run.place):
+    with writable(run.path), only_writer(run.path, run.place):
         kept = labels_of(run.folder).join(rows, on=[*ROW, "annotator"], how="anti", nulls_equal=True)
         with writing(run.path / LABELS_FILE) as aside:
             pl.concat([kept, rows]).write_csv(aside)
@@ -173,7 +173,7 @@ def reanalyse(run: Run) -> Run:
     if not mine:
         return run
     study = Study(name=about["study"], title=about["title"], parts=mine)
-    with Asking().open() as asker, only_writer(run.path, run.place):
+    with Asking().open() as asker, writable(run.path), only_writer(run.path, run.place):
         inputs = document_of(run).get("inputs") or {}
         again = RunInProgress(run.folder, Resolved(study, settings, Sampling(), inputs), asker, None)
         again.became, again.problems = about["parts"], run.problems

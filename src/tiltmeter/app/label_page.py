@@ -70,10 +70,8 @@ def label_responses(path: Path) -> None:
     else:
         st.button("Undo", shortcut="Backspace", on_click=_leave, args=(sitting, sitting.visit, rows.height - 1))
     lines([f"{rows['part'][0]}, {rows['model'][0]}, labelled by {sitting.annotator}"])
-    with st.container(horizontal=True):
-        asked = st.button("Update the results")
-        st.button("Label something else", on_click=st.session_state.pop, args=(key,))
-    if asked or sitting.position == rows.height:
+    st.button("Label something else", on_click=st.session_state.pop, args=(key,))
+    if st.button("Update the results") or sitting.position == rows.height:
         _update(sitting.run)
 
 
@@ -84,7 +82,7 @@ def _begin(run: Run, key: str) -> None:
         part = st.selectbox("Part", run.about["parts"], format_func=one_line)
         model = st.selectbox("Model", run.folder.models("findings"), format_func=one_line)
         n = st.number_input("Number of responses", 1, 100_000, 200)
-        annotator = st.text_input("Your name", max_chars=60, required=True).strip()
+        annotator = st.text_input("Your name", required=True).strip()
         if not st.form_submit_button("Start"):
             return
     sitting = _Sitting(run, sample(run, n, part, model), annotator)
@@ -112,11 +110,10 @@ def _show(sitting: _Sitting, rows: DataFrame) -> None:
     with st.container(horizontal=True):
         for label in dict.fromkeys([*row["allowed"], *_KEYS_OF_ALL]):
             shortcut = _KEYS_OF_ALL.get(label) or next(keys, None)
-            st.button(as_markdown(one_line(label)), f"{visit} {label}", None, _leave, (*stored, label), shortcut=shortcut, wrap=True)
+            st.button(as_markdown(one_line(label)), f"{visit} {label}", None, _leave, (*stored, label), shortcut=shortcut)
         for name, shortcut, place in (("Undo", "Backspace", max(at - 1, 0)), ("Skip", "Right", following)):
             st.button(name, f"{visit} {name}", None, _leave, (sitting, visit, place), shortcut=shortcut, type="tertiary")
-    if row["label"] is not None:
-        lines([f"Your label: {row['label']}. Another label replaces it."])
+    lines([row["label"] and f"Your label: {row['label']}. Another label replaces it."])
     for name in ("answer", "prompt"):
         st.caption(name.title())
         block(row[name] or None, key=f"{visit} {name}")

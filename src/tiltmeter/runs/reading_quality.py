@@ -72,12 +72,10 @@ def reading_quality(folder: RunFolder) -> DataFrame:
         whole = whole.with_columns(
             wrong=lit(share), low=lit(low), high=lit(high), annotators=lit(", ".join(names)), kappa=_kappa(mine, names)
         )
-        if (
-            numbers := known.select(error=col.read.cast(Float64, strict=False) - col.said.cast(Float64, strict=False), weight="weight")
-        ).height:
-            if numbers["error"].null_count() == 0:
-                mean = (col.error * col.weight).sum() / col.weight.sum()
-                of_labels, whole = of_labels.clear(), whole.select("annotators", "kappa", wrong=lit(numbers.select(mean).item()))
+        errors = known.select(error=col.read.cast(Float64, strict=False) - col.said.cast(Float64, strict=False), weight="weight")
+        if errors.height and not errors["error"].null_count():
+            mean = errors.select((col.error * col.weight).sum() / col.weight.sum()).item()
+            of_labels, whole = of_labels.clear(), whole.select("annotators", "kappa", wrong=lit(mean))
         parts = pl.concat([whole, of_labels.sort("label")], how="diagonal")
         found.append(conform(parts.with_columns(model=lit(model), part=lit(part), labelled=lit(by_row.height)), QUALITY))
     return pl.concat(found)
