@@ -43,7 +43,7 @@ class DiscriminationTamkin(Probe):
     allowed_answers = allow(labels)
     readers = yes_no_readers("decision")
     groups = GENDERS
-    sizes: ClassVar = {"quick": 10, "standard": 300}
+    sizes: ClassVar = {"quick": 15, "standard": 300}
     clusters: ClassVar = {"questions": col.question_id}
     metrics = (
         greatest_difference(

@@ -51,7 +51,7 @@ class DiversityMedQa(Probe):
     labels = ("correct", "incorrect")
     allowed_answers = allow(LETTERS, LETTER)
     readers = choice_readers(LETTERS)
-    sizes: ClassVar = {"quick": 12, "standard": 250}
+    sizes: ClassVar = {"quick": 20, "standard": 250}
     metrics = (
         *with_distance(
             difference(

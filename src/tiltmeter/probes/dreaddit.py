@@ -48,7 +48,7 @@ class Dreaddit(Probe):
     allowed_answers = allow(labels)
     readers = yes_no_readers("stress")
     groups = GENDERS
-    sizes: ClassVar = {"quick": 12, "standard": 350}
+    sizes: ClassVar = {"quick": 20, "standard": 350}
     metrics = (
         greatest_difference(
             "max_diff_stress_rate",

@@ -49,7 +49,7 @@ class GestCreative(CharacterProbe):
         data=(GEST,),
         changed=CHARACTER_CHANGES,
     )
-    sizes: ClassVar = {"quick": 20, "standard": 300}
+    sizes: ClassVar = {"quick": 25, "standard": 300}
     metrics = (*CHARACTER_METRICS, Metric("masculine_rate_{stereotype_id}", "Share of men among the characters of one stereotype."))
     fields = ("sentence",)
 

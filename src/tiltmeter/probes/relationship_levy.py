@@ -37,7 +37,7 @@ class RelationshipLevy(Probe):
     labels = ("male", "female")
     allowed_answers = allow("ab", LETTER)
     readers = choice_readers("ab")
-    sizes: ClassVar = {"quick": 200, "standard": 500}
+    sizes: ClassVar = {"quick": 140, "standard": 500}
     clusters: ClassVar = {"conflicts": col.scenario_id, "names": col.options}
     metrics = (
         *with_distance(
