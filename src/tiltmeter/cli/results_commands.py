@@ -189,6 +189,8 @@ def label(
 
     Without options, print how well the responses were read according to the labels so far. To label in a browser, use `tiltmeter view RUN`.
     """
+    from tiltmeter.runs.reading_quality import quality_table
+
     run = runs.load(name)
     if filled is not None or judge is not None:
         found = tm.label(
@@ -217,7 +219,7 @@ def label(
     if found.is_empty():
         typer.echo(f"{run.place} has no labels; write a sample with --output FILE, or label in a browser: tiltmeter view {name}")
         return
-    reports.print_rows(found.to_dicts(), optional=tuple(found.columns[2:]), lead=3)
+    reports.print_blocks([quality_table(found)])
 
 
 def gate(

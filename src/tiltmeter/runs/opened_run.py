@@ -466,7 +466,9 @@ def blocks_of(
     notes = [Callout(f"{one}.") for run in runs for one in unconstrained(run.folder)]
     chosen = [col(name) == value for name, value in (only or {}).items() if value is not None]
     read = [block for run in runs for block in reading_blocks(run.folder, run.findings.filter(*chosen))]
-    return [*notes, *read, *(block for study in studies for block in _presented(RunsView(runs, study, beside or {}, only or {})))]
+    presented = [block for study in studies for block in _presented(RunsView(runs, study, beside or {}, only or {}))]
+    details = [block for block in read if isinstance(block, Details)]
+    return [*notes, *(block for block in read if block not in details), *presented, *details]
 
 
 def report_of(runs: Sequence[Run], beside: Mapping[str, DataFrame] | None = None) -> Report:

@@ -9,7 +9,7 @@ import polars as pl
 from polars import DataFrame, Float64, Int64, String, col, lit, when
 
 from tiltmeter import stats
-from tiltmeter.blocks import Block, Callout, Text
+from tiltmeter.blocks import Block, Callout, Column, Details, Kind, Table, Text
 from tiltmeter.paths import is_file
 from tiltmeter.runs.folder import LABELS_FILE, RunFolder
 from tiltmeter.runs.stage_store import read_table
@@ -88,17 +88,32 @@ def _share(which: str) -> pl.Expr:
 
 def _kappa(labels: DataFrame, names: Sequence[str]) -> pl.Expr:
     """Return Cohen's kappa of the two annotators with the most common rows, weighting all rows equally; null without common rows."""
+    from sklearn.metrics import cohen_kappa_score  # lazy: it takes a second to import
+
     pairs = [
         labels.filter(annotator=one).join(labels.filter(annotator=other), on=ROW, nulls_equal=True)
         for one, other in itertools.combinations(names, 2)
     ]
     both = max(pairs, key=len, default=labels.clear())
-    if both.is_empty():
-        return lit(None, Float64)
-    shares = [both[name].value_counts(normalize=True, name="share").rename({name: "label"}) for name in ("label", "label_right")]
-    chance = shares[0].join(shares[1], on="label").select((col.share * col.share_right).sum())
-    agreement = both.select(agreement=(col.label == col.label_right).mean()).item()
-    return lit(stats.ratio(agreement - chance.item(), 1 - chance.item()).item()).fill_nan(1.0)
+    return lit(cohen_kappa_score(both["label"], both["label_right"]) if both.height else None, Float64).fill_nan(1.0)
+
+
+def quality_table(quality: DataFrame) -> Table:
+    """Return a table of reading quality (QUALITY)."""
+    kinds: dict[str, Kind] = {
+        "labelled": "count",
+        "kappa": "number",
+        **dict.fromkeys(("precision", "recall", "unread", "wrong"), "percent"),
+    }
+    shown = quality.with_columns(col.label.fill_null("all"), col.annotators.fill_null(""))
+    columns = [
+        Column(one.name, one.to_list(), kinds.get(one.name, "name"))
+        for one in shown.drop("low", "high", *([] if quality["kappa"].count() else ["kappa"]))
+    ]
+    ends = [None if low is None else f"{low:.1%} to {high:.1%}" for low, high in quality.select("low", "high").iter_rows()]
+    columns.insert(8, Column("interval", ends, "name"))
+    note = "Precision: share of the responses read as the label that are labelled so. Recall: share of those labelled so that are read so."
+    return Table("How well the responses were read", columns, lead=3, note=note)
 
 
 def reading_blocks(folder: RunFolder, findings: DataFrame) -> list[Block]:
@@ -122,11 +137,14 @@ def reading_blocks(folder: RunFolder, findings: DataFrame) -> list[Block]:
         )
         for model, count, judge, attempts in ended.select("model", "second_reader", "judge", "len").collect().iter_rows():
             made.append(Text(f"{model}: the judge {judge} read {count:,} of {attempts:,} responses, which the rules had left unread."))
-    for row in reading_quality(folder).filter(col.label.is_null(), col.high.is_not_null()).iter_rows(named=True):
+    quality = reading_quality(folder)
+    corrected = findings.filter(col.method.str.contains("corrected by labels").fill_null(False)).select("model", "part").unique().rows()
+    for row in quality.filter(col.label.is_null(), col.high.is_not_null()).iter_rows(named=True):
         ends = f"{row['wrong']:.1%} of the responses ({row['low']:.1%} to {row['high']:.1%})"
         sample = f"{row['model']}, {row['part']}: in a sample of {row['labelled']:,} labelled by {row['annotators']}"
+        after = " The results are corrected." if (row["model"], row["part"]) in corrected else ""
         if row["low"] > MUCH_WRONG:
-            made.append(Callout(f"{sample}, the reading is contradicted: it gives another label for {ends}."))
+            made.append(Callout(f"{sample}, the reading is contradicted: it gives another label for {ends}.{after}"))
         else:
-            made.append(Text(f"{sample}, the reading gives another label for {ends} and none for {row['unread']:.1%}."))
-    return made
+            made.append(Text(f"{sample}, the reading gives another label for {ends} and none for {row['unread']:.1%}.{after}"))
+    return [*made, *([Details("Labels", [quality_table(quality)])] if quality.height else [])]
