@@ -225,7 +225,7 @@ GENDER = ("run", "associations/gender", "-m", "sim/fair")
         ((*GENDER, "-P", "setting=open_box", "-P", "encoder=none"), "use a local model"),
         ((*GENDER, "--definition", "genderbench"), "known: default, paper, badf-code"),
         ((*GENDER, "--judge", "sim/unfair"), "unknown simulated model"),
-        (("run", "genderbench/direct", "-m", "sim/fair", "--judge", "sim/fair"), "does not use a judge"),
+        (("run", "genderbench/direct", "-m", "sim/fair", "--judge", "sim/fair"), "the probes use a judge only with -P unread=judge"),
         (("analyse", "stories.csv", "--study", "associations", "--text", "story"), "your own texts need --identity COLUMN"),
         (("analyse", "stories.csv", "--study", "associations", "--text", "stroy", "--identity", "who"), "did you mean story"),
         (("analyse", "stories.csv", "--study", "genderbench", *OWN[2:]), "supports only answers to its own prompts"),
