@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 from scipy.stats import chi2_contingency
 
-from tiltmeter.associations.significance import compare_counts, score_counts
+from tiltmeter.associations.definitions import rules_of
+from tiltmeter.associations.significance import compare_counts
 
 RELATIVE = 1e-9
 RELEASED = {name: f"two1_QWEN3-32B_sim_{name}_all_summ_base.csv" for name in ("race", "religions")}
@@ -74,7 +75,9 @@ def four_identity_counts(shared: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def assert_as_released(rows: pl.DataFrame, counts: pl.DataFrame) -> None:
-    scored = score_counts(counts, "badf-code").select("context", "concept", "identity", ours="score", our_p="p", ours_reported="reported")
+    scored = compare_counts(counts, rules_of("badf-code")).select(
+        "context", "concept", "identity", ours="score", our_p="p", ours_reported="reported"
+    )
     both = rows.join(scored, on=["context", "concept", "identity"], how="left")
     assert both["ours"].null_count() == 0
     for ours, theirs in (("ours", "score"), ("our_p", "p")):
@@ -112,7 +115,7 @@ def test_named_cases_of_two_identities(shared: Path) -> None:
         other = {"female": "male", "male": "female"}[case["id"]]
         cells = {"identity": [case["id"], other], "count": [case["a"], case["c"]], "lists": case["n_lists"], "mentions": case["n_mentions"]}
         counts = pl.DataFrame({"context": case["loc"], "concept": case["phrase"]} | cells)
-        mine = score_counts(counts, "badf-code").row(0, named=True)
+        mine = compare_counts(counts, rules_of("badf-code")).row(0, named=True)
         assert (mine["score"], mine["p"]) == pytest.approx((case["score"], case["p"]), rel=RELATIVE)
 
 
@@ -125,7 +128,7 @@ def test_named_cases_of_four_identities(shared: Path) -> None:
         cells = {"identity": [f"identity {place}" for place in range(4)], "count": present + hidden, "lists": case["n"]}
         counts = pl.DataFrame({"context": case["loc"], "concept": case["phrase"]} | cells)
         counts = counts.with_columns(mentions=pl.lit(None, pl.Int64))
-        scored = score_counts(counts, "paper")
+        scored = compare_counts(counts, rules_of("paper"))
         assert scored["p"].to_list() == pytest.approx([case["p"]] * 4, rel=RELATIVE)
         assert scored["score"].to_list() == pytest.approx([(a - min(present + hidden)) / case["n"] for a in present + hidden])
 
@@ -133,7 +136,7 @@ def test_named_cases_of_four_identities(shared: Path) -> None:
 def test_nervous_at_law_and_policy_by_every_definition(shared: Path) -> None:
     counts = gender_counts(shared)[1].filter(context="base/law policy", concept="nervous")
     female = pl.col("identity") == "female"
-    code, paper = (score_counts(counts, name).filter(female).row(0, named=True) for name in ("badf-code", "paper"))
+    code, paper = (compare_counts(counts, rules_of(name)).filter(female).row(0, named=True) for name in ("badf-code", "paper"))
     assert (code["count"], code["lists"], code["mentions"]) == (337, 900, 6017)
     assert (code["score"], paper["score"]) == pytest.approx((0.0432109024430779, 260 / 900), rel=RELATIVE)
     assert code["p"] == paper["p"] == pytest.approx(1.10654e-47, rel=1e-5)

@@ -12,7 +12,8 @@ import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tiltmeter.associations.released import by_location, read_counts, read_released, reanalyse, summary, top
+from support.released_tables import by_location, summary, top
+from tiltmeter.associations.released import read_counts, read_released, reanalyse
 from tiltmeter.associations.released.published import COUNTED, complete_counts, counts_behind
 from tiltmeter.errors import InputError
 from tiltmeter.stats import benjamini_hochberg, independence_p

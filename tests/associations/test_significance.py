@@ -13,7 +13,7 @@ from scipy.stats import chi2_contingency, false_discovery_control, fisher_exact
 from scipy.stats.contingency import expected_freq
 
 from tiltmeter.associations.definitions import DEFINITIONS, rules_of
-from tiltmeter.associations.significance import compare_counts, find_associations, permutation_p, score_counts, shuffled_counts
+from tiltmeter.associations.significance import compare_counts, find_associations, permutation_p, shuffled_counts
 from tiltmeter.associations.significance.counts import incidence_of
 from tiltmeter.associations.significance.discovery import halves_of
 from tiltmeter.associations.stage_tables import ASSOCIATIONS, LISTS
@@ -360,7 +360,7 @@ def test_counts_alone_give_the_same_as_lists() -> None:
         found = find_associations(lists, mentions, rules=rules_of(definition))
         names = ["context", "concept", "identity", "count", "lists", "mentions"]
         shuffled = found.select(names).sample(fraction=1, shuffle=True, seed=1)
-        scored = score_counts(shuffled, definition)
+        scored = compare_counts(shuffled, rules_of(definition))
         assert scored.select(names).equals(shuffled)
         again = scored.sort("context", "concept", "identity")
         for name in ("score", "p"):
@@ -382,7 +382,7 @@ def test_counts_alone_give_the_same_as_lists() -> None:
 def test_counts_that_break_their_contract_are_refused() -> None:
     cells = {"identity": ["A", "B"], "count": [3, 0], "lists": [5, 5], "mentions": [9, None]}
     good = pl.DataFrame({"context": "gym", "concept": "calm"} | cells)
-    assert score_counts(good, "badf-code")["score"].to_list() == [pytest.approx(1 / 3), None]
+    assert compare_counts(good, rules_of("badf-code"))["score"].to_list() == [pytest.approx(1 / 3), None]
     assert compare_counts(good, minimum=3)["log_odds"].null_count() == 2
     more = pl.concat([good, good.with_columns(concept=pl.lit("kind"))])
     wrong = {
@@ -398,9 +398,8 @@ def test_counts_that_break_their_contract_are_refused() -> None:
     for message, counts in wrong.items():
         with pytest.raises(InputError, match=message):
             compare_counts(counts)
-    for definition, message in (("default", "use compare_counts for the default definition"), ("badf", "unknown definition")):
-        with pytest.raises(InputError, match=message):
-            score_counts(good, definition)
+    with pytest.raises(InputError, match="unknown definition"):
+        rules_of("badf")
 
 
 def test_planted_associations_are_found_and_few_others() -> None:

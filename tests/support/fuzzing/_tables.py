@@ -15,7 +15,8 @@ import polars as pl
 
 from support.fuzzing._make import of_file
 from support.fuzzing.contract import Target
-from tiltmeter.associations.released import RELEASED, by_location, read_counts, read_released, reanalyse, summary, top, validate
+from support.released_tables import by_location, summary, top
+from tiltmeter.associations.released import RELEASED, read_counts, read_released, reanalyse, validate
 from tiltmeter.benchmarks.files import check_benchmark, describe_benchmark, read_benchmark, read_tiers, sample_benchmark
 from tiltmeter.datasets import Library, first_use_notice
 from tiltmeter.datasets.library import read_literal

@@ -1,4 +1,4 @@
-from .published import RELEASED, by_location, read_counts, read_released, summary, top
+from .published import RELEASED, read_counts, read_released
 from .reanalysis import FACTS, LEVEL, MINIMUM, RULES, Families, Reanalysis, reanalyse
 from .validation import CONFIDENCE, DISAGREEMENTS, FIGURES, Validation, validate
 
@@ -14,11 +14,8 @@ __all__ = [
     "Families",
     "Reanalysis",
     "Validation",
-    "by_location",
     "read_counts",
     "read_released",
     "reanalyse",
-    "summary",
-    "top",
     "validate",
 ]

@@ -26,7 +26,7 @@ import polars as pl
 from polars import DataFrame, Series, col, when
 
 from tiltmeter.arrays import Booleans, Floats, Index, Integers
-from tiltmeter.associations.definitions import DEFAULT, AssociationRules, rules_of
+from tiltmeter.associations.definitions import DEFAULT, AssociationRules
 from tiltmeter.associations.significance.counts import (
     COUNTS,
     LEVEL,
@@ -109,29 +109,6 @@ def find_associations(
         )
         parts += [others, pl.concat([chosen, backing], how="horizontal")]
     return conform(pl.concat(parts, how="diagonal_relaxed"), ASSOCIATIONS).sort("context", "concept", "identity", nulls_last=True)
-
-
-def score_counts(counts: DataFrame, definition: str) -> DataFrame:
-    """Score and test counts by a published definition, adding the columns `score`, `p` and `reported`.
-
-    Parameters
-    ----------
-    counts
-        As for `compare_counts`.
-    definition
-        "paper" or "badf-code".
-
-    Raises
-    ------
-    InputError
-        As for `compare_counts`, or the definition is another one.
-    """
-    rules = rules_of(definition)
-    if not rules.published:
-        raise InputError(
-            "score_counts supports the published definitions paper and badf-code only; use compare_counts for the default definition"
-        )
-    return counts.with_columns(compare_counts(counts, rules).select("score", "p", "reported"))
 
 
 def compare_counts(counts: DataFrame, rules: AssociationRules = DEFAULT, minimum: int = 5) -> DataFrame:
