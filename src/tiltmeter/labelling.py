@@ -136,6 +136,8 @@ def add_labels(run: Run, given: DataFrame, annotator: str) -> int:
     InputError
         A label is not allowed, or the folder cannot be written.
     """
+    if run.place != str(run.path):
+        raise InputError(f"{run.place} is not on this machine; copy the run folder here to add labels to it")
     rows = conform(given, LABELS).with_columns(col.label.str.strip_chars()).filter(col.label.fill_null("") != "")
     known = _rows_of(run, rows).select(*ROW, "allowed", "meaning")
     rows = rows.join(known, on=ROW, how="left", nulls_equal=True, maintain_order="left")

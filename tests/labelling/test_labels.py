@@ -186,3 +186,11 @@ def test_a_run_without_labels_to_check_says_so(workplace: Path) -> None:
     run = tm.run("genderbench/business_vocabulary", model=lambda prompt: "She is kind.", limit=4, display="none", out="run")
     with pytest.raises(tm.InputError, match="no responses with labels to check"):
         tm.label(run)
+
+
+def test_labels_of_a_remote_run_are_refused(workplace: Path) -> None:
+    run = tm.run("genderbench/direct", model=reply, limit=20, display="none", out="memory://far")
+    far = tm.load(run.place)
+    sample = tm.label(far, 10)
+    with pytest.raises(tm.InputError, match="not on this machine"):
+        tm.label(far, labels=labelled(sample), annotator="anna")
