@@ -29,6 +29,7 @@ from tiltmeter.study import LABELS, REFUSED, TO_LABEL, UNCLEAR, StageTable, Stud
 UNREAD_SHARE = 0.25
 """Smallest share of unread rows in a sample, if there are as many."""
 SHOWN = ("question", "allowed", "prompt", "answer")
+REMEDY = "make the run folder writable, in which labels are stored"
 SEPARATOR = " | "
 """Between the allowed labels in a CSV file."""
 
@@ -149,7 +150,7 @@ def add_labels(run: Run, given: DataFrame, annotator: str) -> int:
         allowed = ", ".join([*(row["allowed"] or ["a number"]), REFUSED, UNCLEAR])
         raise InputError(f"the label {row['label']!r} of {row['prompt_id']} is not one of {allowed}")
     rows = conform(rows.with_columns(label="meant"), LABELS)
-    with writable(run.path), only_writer(run.path, run.place):
+    with writable(run.path, REMEDY), only_writer(run.path, run.place):
         kept = labels_of(run.folder).join(rows, on=[*ROW, "annotator"], how="anti", nulls_equal=True)
         with writing(run.path / LABELS_FILE) as aside:
             pl.concat([kept, rows]).write_csv(aside)
@@ -175,7 +176,7 @@ def reanalyse(run: Run) -> Run:
     if not mine:
         return run
     study = Study(name=about["study"], title=about["title"], parts=mine)
-    with Asking().open() as asker, writable(run.path), only_writer(run.path, run.place):
+    with Asking().open() as asker, writable(run.path, REMEDY), only_writer(run.path, run.place):
         inputs = document_of(run).get("inputs") or {}
         again = RunInProgress(run.folder, Resolved(study, settings, Sampling(), inputs), asker, None)
         again.became, again.problems = about["parts"], run.problems

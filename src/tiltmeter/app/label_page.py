@@ -19,7 +19,6 @@ from tiltmeter.labelling import add_labels, reanalyse, sample
 from tiltmeter.reports.markdown import text as as_markdown
 from tiltmeter.runs import Run, RunFolder
 from tiltmeter.runs.reading_quality import ROW, labels_of
-from tiltmeter.safe_writing import writable
 from tiltmeter.study import REFUSED, UNCLEAR
 
 _KEYS = "123456789ABDEFGHIJKLMNOPQSTVWYZ"
@@ -28,7 +27,6 @@ _KEYS_OF_ALL = {REFUSED: "X", UNCLEAR: "U"}
 """Keys of the labels that every response can have."""
 _NUMBER = "number"
 """Key of the number input in the session state."""
-_REMEDY = "make the run folder writable, in which labels are stored"
 _WRITER = Lock()
 """Held while a run folder is written, so that annotators who use the same server wait for each other."""
 
@@ -129,7 +127,7 @@ def _leave(sitting: _Sitting, visit: int, place: int, row: DataFrame | None = No
     if row is not None:
         given = row.with_columns(label=lit(label or str(st.session_state[_NUMBER])))
         try:
-            with _WRITER, writable(sitting.run.path, _REMEDY):
+            with _WRITER:
                 add_labels(sitting.run, given, sitting.annotator)
         except InputError as error:
             st.error("The label was not stored:")
@@ -140,7 +138,7 @@ def _leave(sitting: _Sitting, visit: int, place: int, row: DataFrame | None = No
 
 def _update(run: Run) -> None:
     """Compute the findings with the labels, and show how well the responses were read and how often two annotators agree."""
-    with st.spinner("Computing the findings"), _WRITER, writable(run.path, _REMEDY):
+    with st.spinner("Computing the findings"), _WRITER:
         reanalyse(run).report()
     st.subheader("How well the responses were read")
     st.dataframe(fitting(run.reading_quality.with_columns(col.label.fill_null("all"))), hide_index=True)

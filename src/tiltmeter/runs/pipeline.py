@@ -170,6 +170,8 @@ class Pipeline:
             first = next(iter(stages.values()))
             joined = dataclasses.replace(first, tables={key: table for one in stages.values() for key, table in one.tables.items()})
             self._maker |= dict.fromkeys(joined.tables, joined)
+            if name == "labels" and name not in self._user:
+                continue
             if name in kept:
                 self._store.keep(joined)
                 continue
