@@ -106,7 +106,7 @@ def carry_out(task: tuple[int, int, int]) -> dict[str, float | str]:
         table = study(np.random.default_rng([case, number]), rates, misses, heard)
         sample = draw_rows(table.with_columns(read="label"), labels, number)
         given = conform(sample.with_columns(label="said", annotator=pl.lit("own")), LABELS)
-        tables = probe._analysed(table.drop("said"), Settings(seed=number, resamples=400), given)
+        tables = probe.analyse_labelled(table.drop("said"), given, Settings(seed=number, resamples=400))
         rows = tables["findings"].with_columns(tables["grades"].select("low_read", "high_read")).fill_null(math.nan)
         for row in rows.filter(col.metric.is_in(list(truth))).iter_rows(named=True):
             value = truth[row["metric"]]

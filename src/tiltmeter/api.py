@@ -516,6 +516,8 @@ def label(
     """
     from tiltmeter import labelling
 
+    if labels is not None and judge is not None:
+        raise InputError("labels and a judge cannot be combined; give one of them")
     opened = runs.load(run)
     judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options)).opened(Sampling(temperature=0.0, max_tokens=256))
     if labels is None:

@@ -30,8 +30,6 @@ UNREAD_SHARE = 0.25
 """Smallest share of unread rows in a sample, if there are as many."""
 SHOWN = ("question", "allowed", "prompt", "answer")
 REMEDY = "make the run folder writable, in which labels are stored"
-SEPARATOR = " | "
-"""Between the allowed labels in a CSV file."""
 
 
 def draw_rows(rows: DataFrame, n: int, seed: int) -> DataFrame:
@@ -81,12 +79,8 @@ def sample(run: Run, n: int, part: str | None = None, model: str | None = None) 
     for given, known, what in ((part, run.about["parts"], "part"), (model, models_of(run), "model")):
         if given is not None:
             check_known(given, known, f"{run.place} has no {what} {given!r}")
-    rows, settings = _rows_of(run), opened(run)[1]
-    chosen = [
-        draw_rows(mine, n, settings.seed)
-        for (of_model, of_part), mine in rows.group_by("model", "part", maintain_order=True)
-        if part in (None, of_part) and model in (None, of_model)
-    ]
+    rows, seed = _rows_of(run, part=part, model=model), opened(run)[1].seed
+    chosen = [draw_rows(mine, n, seed) for _, mine in rows.group_by("model", "part", maintain_order=True)]
     drawn = pl.concat([rows.clear(), *chosen], how="diagonal")
     if drawn.is_empty():
         raise InputError(f"{run.place} has no responses with labels to check; choose another part or run")
@@ -97,12 +91,12 @@ def sample(run: Run, n: int, part: str | None = None, model: str | None = None) 
     return conform(drawn, LABELS, further=True).select(*LABELS, *SHOWN)
 
 
-def _rows_of(run: Run, of: DataFrame | None = None) -> DataFrame:
-    """Return all that can be labelled in a run, or in the responses in `of` (LABELS): TO_LABEL with `model` and `part`."""
+def _rows_of(run: Run, of: DataFrame | None = None, *, part: str | None = None, model: str | None = None) -> DataFrame:
+    """Return what can be labelled in a part, a model or the responses in `of` (LABELS): TO_LABEL with `model` and `part`."""
     parts, found = opened(run)[0], [DataFrame(schema={"model": String, "part": String, **TO_LABEL})]
-    for name in models_of(run):
+    for name in models_of(run) if model is None else [model]:
         side = Side(run, name)
-        for one in (one for one in side.parts if one in parts):
+        for one in (one for one in side.parts if one in parts and part in (None, one)):
             measures = side.measures(one)
             if of is not None:
                 measures = measures.join(of.filter(model=name, part=one), on=["prompt_id", "repetition"], how="semi")
@@ -124,8 +118,8 @@ def write_sample(rows: DataFrame, path: Path) -> None:
         rows.select(*SHOWN, *LABELS).with_columns(col.allowed.list.join(" | ")).write_csv(aside)
 
 
-def add_labels(run: Run, given: DataFrame, annotator: str) -> int:
-    """Add the labels of one annotator to a run, in place of earlier ones for the same rows; return their number.
+def add_labels(run: Run, given: DataFrame, annotator: str) -> None:
+    """Add the labels of one annotator to a run, in place of earlier ones for the same rows.
 
     Parameters
     ----------
@@ -154,16 +148,13 @@ def add_labels(run: Run, given: DataFrame, annotator: str) -> int:
         kept = labels_of(run.folder).join(rows, on=[*ROW, "annotator"], how="anti", nulls_equal=True)
         with writing(run.path / LABELS_FILE) as aside:
             pl.concat([kept, rows]).write_csv(aside)
-    return rows.height
 
 
-def judge_labels(run: Run, rows: DataFrame, judge: tuple[Model, Sampling], asking: Asking) -> str:
-    """Let a judge label rows of `sample`, and return its name as an annotator; unusable answers of the judge are left out."""
+def judge_labels(run: Run, rows: DataFrame, judge: tuple[Model, Sampling], asking: Asking) -> None:
+    """Let a judge label rows of `sample`; unusable answers of the judge are left out."""
     with asking.open() as asker:
         labels = read_with_judge(RunJudge(*judge, asker), rows)
-    annotator = f"judge {judge[0].name}"
-    add_labels(run, rows.with_columns(labels), annotator)
-    return annotator
+    add_labels(run, rows.with_columns(labels), f"judge {judge[0].name}")
 
 
 def reanalyse(run: Run) -> Run:

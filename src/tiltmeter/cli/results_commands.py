@@ -168,9 +168,7 @@ def compare(
 
 def label(
     name: RunName,
-    n: Annotated[
-        int, typer.Option("-n", "--labels", min=1, metavar="N", help="Number of responses to label, of each part and model.")
-    ] = 200,
+    n: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Number of responses to label, of each part and model.")] = 200,
     part: Annotated[str | None, typer.Option(metavar="PART", help="Only this probe, grid or benchmark.")] = None,
     model: OnlyModel = None,
     output: Annotated[
@@ -179,7 +177,7 @@ def label(
     ] = None,
     filled: Annotated[Path | None, typer.Option("--from", metavar="FILE", help="Add the labels of this filled-in sample.")] = None,
     annotator: Annotated[str, typer.Option(metavar="NAME", help="Name of the person who filled it in.")] = "annotator",
-    judge: o.JudgeName = None,
+    judge: Annotated[str | None, typer.Option(metavar="PROVIDER/NAME", help="Let this model label the sample.")] = None,
     judge_base_url: o.JudgeBaseUrl = None,
     judge_options: o.JudgeOptions = None,
     journal: Journal = None,
@@ -191,6 +189,9 @@ def label(
     """
     from tiltmeter.runs.reading_quality import quality_table
 
+    given = {"--output": output, "--from": filled, "--judge": judge}
+    if len(chosen := [flag for flag, value in given.items() if value is not None]) > 1:
+        raise InputError(f"{' and '.join(chosen)} cannot be combined; omit one of them")
     run = runs.load(name)
     if filled is not None or judge is not None:
         found = tm.label(
@@ -200,7 +201,7 @@ def label(
             model=model,
             labels=filled,
             annotator=annotator,
-            judge=judge if filled is None else None,
+            judge=judge,
             judge_base_url=judge_base_url,
             judge_options=o.key_values("-J", judge_options),
             journal=journal,

@@ -303,9 +303,7 @@ class Probe(MeasuredPart):
         """See MeasuredPart.analyse: the tables `findings` and `grades`. With several wordings, key metrics are also reported for each."""
         return self._analysed(measures, settings, DataFrame())
 
-    def analyse_labelled(
-        self, measures: DataFrame, labels: DataFrame, settings: Settings, tools: Tools = NO_TOOLS
-    ) -> DataFrame | Mapping[str, DataFrame]:
+    def analyse_labelled(self, measures: DataFrame, labels: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> dict[str, DataFrame]:
         """See MeasuredPart.analyse_labelled."""
         return self._analysed(measures, settings, labels) if labels.height else self.analyse(measures, settings, tools)
 

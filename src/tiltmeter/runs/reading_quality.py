@@ -103,15 +103,19 @@ def quality_table(quality: DataFrame) -> Table:
     kinds: dict[str, Kind] = {
         "labelled": "count",
         "kappa": "number",
+        "error": "signed",
         **dict.fromkeys(("precision", "recall", "unread", "wrong"), "percent"),
     }
-    shown = quality.with_columns(col.label.fill_null("all"), col.annotators.fill_null(""))
-    columns = [
-        Column(one.name, one.to_list(), kinds.get(one.name, "name"))
-        for one in shown.drop("low", "high", *([] if quality["kappa"].count() else ["kappa"]))
-    ]
-    ends = [None if low is None else f"{low:.1%} to {high:.1%}" for low, high in quality.select("low", "high").iter_rows()]
-    columns.insert(8, Column("interval", ends, "name"))
+    shown = quality.select(
+        *("model", "part", col.label.fill_null("all"), "labelled", "precision", "recall", "unread"),
+        wrong=when(col.high.is_not_null()).then("wrong"),
+        interval=pl.format("{}% to {}%", (100 * col.low).round(1), (100 * col.high).round(1)),
+        error=when(col.high.is_null()).then("wrong"),
+        annotators=col.annotators.fill_null(""),
+        kappa="kappa",
+    )
+    empty = [name for name in ("wrong", "interval", "error", "kappa") if not shown[name].count()]
+    columns = [Column(one.name, one.to_list(), kinds.get(one.name, "name")) for one in shown.drop(empty)]
     note = "Precision: share of the responses read as the label that are labelled so. Recall: share of those labelled so that are read so."
     return Table("How well the responses were read", columns, lead=3, note=note)
 
@@ -127,7 +131,7 @@ def reading_blocks(folder: RunFolder, findings: DataFrame) -> list[Block]:
         made.append(
             Callout(
                 f"{model}: many responses could not be read ({parts}); the results describe the others. "
-                f"Label a sample to include them: tiltmeter label {folder.path.name}"
+                f"Label a sample to include them: tiltmeter label RUN"
             )
         )
     measures = folder.scan("measures")
