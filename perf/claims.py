@@ -20,7 +20,15 @@ import numpy as np
 import polars as pl
 
 from tiltmeter.associations.definitions import DEFAULT
-from tiltmeter.associations.significance.counts import EVERYONE, LEVEL, blocks_of, context_names, incidence_of, reported_of, verdicts_of
+from tiltmeter.associations.significance.counts import (
+    LEVEL,
+    blocks_of,
+    comparisons_of,
+    context_names,
+    incidence_of,
+    reported_of,
+    verdicts_of,
+)
 from tiltmeter.associations.significance.robust import ClusterTest, speaks_of_names
 from tiltmeter.stats import benjamini_hochberg
 
@@ -82,18 +90,20 @@ def find_reported(lists: pl.DataFrame, mentions: pl.DataFrame) -> tuple[int, pl.
     incidence = incidence_of(lists, mentions)
     test = ClusterTest(incidence, by_name=speaks_of_names(lists), whole=False)
     blocks = list(blocks_of(incidence.cells, DEFAULT))
-    verdicts = [verdicts_of(block, DEFAULT, 5, test) for block in blocks]
-    reported = reported_of(blocks, verdicts, DEFAULT, test, 1 - LEVEL)
-    rejected = benjamini_hochberg(np.concatenate([one.p for one in verdicts])) < LEVEL
+    compared = comparisons_of(incidence.cells.identities)
+    verdicts = [verdicts_of(block, DEFAULT, 5, test, compared) for block in blocks]
+    reported = reported_of(blocks, verdicts, DEFAULT, test, 1 - LEVEL, compared)
+    smallest = [np.minimum(np.fmin.reduce(one.p, axis=1) * len(compared.identity), 1.0) for one in verdicts]
+    rejected = benjamini_hochberg(np.concatenate(smallest)) < LEVEL
     by_row = np.split(rejected, np.cumsum([len(one.p) for one in verdicts])[:-1])
     parts, of_rows = [], []
     for block, found, verdict, chosen in zip(blocks, reported.found, verdicts, by_row, strict=True):
         context, concept = context_names(incidence.cells, block.context), incidence.cells.concepts.gather(block.concept)
         of_rows.append(pl.DataFrame({"context": context, "concept": concept}).filter(verdict.credited.any(axis=1) & chosen))
-        rows, identity = np.nonzero(found)
-        difference = test.difference(block.of(rows), identity, np.full(len(rows), EVERYONE), reported.level)
+        rows, columns = np.nonzero(found)
+        difference = test.difference(block.of(rows), *compared.of(columns), reported.level)
         parts.append(pl.DataFrame({"context": context[rows], "concept": concept[rows], "low": difference.low, "high": difference.high}))
-    return sum(int((~np.isnan(one.p)).sum()) for one in verdicts), pl.concat(parts), pl.concat(of_rows)
+    return sum(int((~np.isnan(one.p)).any(axis=1).sum()) for one in verdicts), pl.concat(parts), pl.concat(of_rows)
 
 
 def main() -> None:

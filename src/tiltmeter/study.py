@@ -379,7 +379,7 @@ class Stage:
     tables
         Output tables by name. Most stages have one table with the name of the stage.
     inputs
-        Names of tables of earlier stages; "answers" are the responses with the factors of their prompts.
+        Names of tables of earlier stages; "answers" are the responses with the factors of their prompts, "prompts" the texts of these.
     run
         Function that is called with one table per input, then `settings` and `tools`; returns the table, or a mapping of tables by name.
     of_study

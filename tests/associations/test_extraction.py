@@ -109,7 +109,7 @@ def test_a_simulated_judge_recovers_what_was_planted(journal: Journal, planted: 
     judge = EngineJudge(create_model("sim/fair", options={"verbosity": str(verbosity)}), journal)
     lists, mentions, judgements = extract_with_judge(stories, judge, stages=stages)
     found: dict[tuple[str, int], list[str]] = {owner: [] for owner in truth}
-    for attempt, character, phrase, sentence in mentions.iter_rows():
+    for attempt, character, phrase, sentence, _ in mentions.iter_rows():
         found[attempt, character].append(phrase)
         assert phrase in sentence
         assert NAMES[character] in sentence

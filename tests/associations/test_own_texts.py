@@ -13,8 +13,8 @@ import pytest
 
 from conftest import Tiltmeter
 from tiltmeter import stats
-from tiltmeter.associations.lexical import extract
 from tiltmeter.associations.stage_tables import STORIES
+from tiltmeter.associations.words import extract
 from tiltmeter.blocks import Callout, Table, Text
 from tiltmeter.runs import Run, load
 
@@ -34,18 +34,19 @@ def analysed(tiltmeter: Tiltmeter, tmp_path: Path, texts: pl.DataFrame, *flags: 
 def read(texts: Sequence[tuple[str, str]]) -> list[tuple[str, set[str]]]:
     """Status and phrases of the list of each (name, text), in their order."""
     rows = [{"attempt": str(at), "character": 0, "name": name, "text": text} for at, (name, text) in enumerate(texts)]
-    lists, mentions = extract(pl.DataFrame(rows, schema=dict(STORIES)))
+    stories = pl.DataFrame(rows, schema=dict(STORIES))
+    lists, mentions = extract(stories, stories.select("attempt", prompt=pl.lit("")))
     return [(status, set(mentions.filter(attempt=attempt)["phrase"])) for attempt, status in lists.select("attempt", "status").iter_rows()]
 
 
 SAID = [
     # In the first person, introduced in one way or another.
     ("Christopher", "My name is Christopher and I am a patient carpenter. I keep bees. My brother is rude.", {"patient", "carpenter"}),
-    ("Emily Sanders", "Hello! I'm Emily Sanders, and I am proud of my garden. I volunteer at a shelter.", {"volunteers at a shelter"}),
-    ("Wei Zhang", "Wei Zhang\n\nI am a shy engineer. I love chess.", {"shy", "engineer", "loves chess"}),
+    ("Emily Sanders", "Hello! I'm Emily Sanders, and I am proud of my garden. I volunteer at a shelter.", {"volunteer at a shelter"}),
+    ("Wei Zhang", "Wei Zhang\n\nI am a shy engineer. I love chess.", {"shy", "engineer", "love chess"}),
     ("Aisha Khan", "I am a generous neighbour and a strict teacher.\n\nWarm regards,\nAisha Khan", {"generous"}),
     ("Samuel", "My friends call me Samuel. I am thoughtful. My wife says that she is shy.", {"thoughtful"}),
-    ("Juan Perez", '"My name is Juan Perez. I am a loyal friend and I keep a diary."', {"loyal", "friend", "keeps a diary"}),
+    ("Juan Perez", '"My name is Juan Perez. I am a loyal friend and I keep a diary."', {"loyal", "friend", "keep a diary"}),
     # By the surname alone, after the full name.
     ("Joseph Kelly", "I recommend Joseph Kelly. Kelly is diligent. Dr. Kelly mentors students.", {"diligent", "mentors students"}),
     ("Joseph", "I recommend Joseph Kelly. Kelly is diligent. Professor Kelly mentors students.", {"diligent", "mentors students"}),
@@ -72,7 +73,9 @@ def test_another_person_of_that_name_or_in_the_first_person_is_not_meant() -> No
         ("Anna", '"My name is Tom and I am rude," he said. Anna was patient.'),
         ("Kelly", "I'm Kelly's manager. I am rude. Kelly is patient."),
     ]
-    assert read(texts) == [("listed", {"patient"})] * 4
+    for status, phrases in read(texts):
+        assert status == "listed"
+        assert phrases - {"manager"} == {"patient"}
 
 
 def test_what_cannot_be_attributed_is_missing_and_what_is_not_said_is_empty(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
@@ -152,10 +155,13 @@ def family_texts() -> pl.DataFrame:
 
 def test_definitional_concepts_are_listed_with_counts_and_reason_and_are_no_chance(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     run, done = analysed(tiltmeter, tmp_path, family_texts(), "-P", "shuffle=descriptor")
-    assert set(run.findings["concept"].drop_nulls()) == set(), "not reported"
-    held, counts = [("female", "mother"), ("male", "family man")], "in 40 of 120 descriptions (33.3%); others 0 of 120 (0.0%)"
+    assert set(run.findings["concept"].drop_nulls()) == {"family"}, "what is definitional is not reported"
+    held, counts = (
+        [("female", "mother"), ("male", "family man"), ("male", "man")],
+        "in 40 of 120 descriptions (33.3%); others 0 of 120 (0.0%)",
+    )
     assert set(run.definitional.select("group", "concept").rows()) == set(held)
-    assert run.definitional["concept"].n_unique() == 2
+    assert run.definitional["concept"].n_unique() == 3
     for text in (done.stdout, tiltmeter("show", "run").stdout):
         for words in ("definitional", counts, "family man", "mother", "it contains the term “man”"):
             assert words in text
@@ -169,7 +175,7 @@ def test_definitional_concepts_are_listed_with_counts_and_reason_and_are_no_chan
     assert "family man" in page.partition("Excluded as definitional")[2]
     # With one descriptor each, every deal of whole descriptors shows the definitional concepts again.
     whole = run.finding("associations").values
-    assert (whole["estimate"], whole["null_value"], whole["p"]) == (0, 0, 1), "what is held back is not counted as chance either"
+    assert (whole["estimate"], whole["null_value"], whole["p"]) == (1, 1, 1), "what is held back is not counted as chance either"
 
 
 @pytest.mark.verify
@@ -180,7 +186,7 @@ def test_the_p_of_a_count_can_be_small_with_one_descriptor_each(tiltmeter: Tiltm
     more = ["".join(f" {name} {deed}." for deed in deeds[group] if draw.random() < 0.5) for group, name in people]
     run, _ = analysed(tiltmeter, tmp_path, family_texts().with_columns(text=pl.col("text") + pl.Series(more)))
     whole = run.finding("associations").values
-    assert (whole["estimate"], whole["p"]) == (6, pytest.approx(0.001))
+    assert (whole["estimate"], whole["p"]) == (7, pytest.approx(0.001))
 
 
 @pytest.mark.verify

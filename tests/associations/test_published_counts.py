@@ -153,6 +153,6 @@ def test_what_the_published_rule_credits_to_an_identity_that_does_not_stand_high
     judged = rows.select(*keys, "a", "max").join(compare_counts(counts).drop("count"), on=keys, how="left")
     behind = judged.filter(pl.col("a") < pl.col("max"))
     assert behind.height / judged.height == pytest.approx(0.55, abs=0.02)
-    assert not behind["reported"].any()
-    assert (judged.filter("reported")["runner_up_effect"] > 0).all()
+    assert behind["reported"].sum() < 0.01 * behind.height
+    assert (judged.filter("reported")["effect"] > 0).all()
     assert judged["reported"].sum() > 0

@@ -18,7 +18,7 @@ from tiltmeter.associations.significance.counts import incidence_of
 from tiltmeter.associations.significance.discovery import halves_of
 from tiltmeter.associations.stage_tables import ASSOCIATIONS, LISTS
 from tiltmeter.errors import InputError
-from tiltmeter.stats import log_odds, rate_difference, stratified_greater, stratified_rate_difference
+from tiltmeter.stats import greater, log_odds, rate_difference, stratified_greater, stratified_rate_difference
 
 List = tuple[str, str | None, Sequence[str | None]]  # identity, context, concepts
 
@@ -128,7 +128,7 @@ def test_published_definitions_are_those_of_a_loop_over_tables(definition: str, 
 
 @given(rows=small_lists, minimum=st.integers(1, 8))
 @settings(max_examples=20, deadline=None)
-def test_default_is_one_test_of_the_highest_rate_in_one_family(rows: list[List], minimum: int) -> None:
+def test_default_is_one_test_of_each_identity_in_one_family(rows: list[List], minimum: int) -> None:
     found = find_associations(*tables(rows), minimum=minimum)
     assert dict(found.schema) == dict(ASSOCIATIONS)
     within, overall = found.filter(pl.col("context").is_not_null()), found.filter(pl.col("context").is_null())
@@ -139,9 +139,8 @@ def test_default_is_one_test_of_the_highest_rate_in_one_family(rows: list[List],
         cells = {name: values[:2] for (c, x, name), values in expected.items() if (c, x) == (context, concept)}
         total, of = (sum(value[place] for value in cells.values()) for place in (0, 1))
         tested = total >= minimum and len(cells) > 1
-        assert group.filter(pl.col("p").is_not_null()).height == tested
+        assert group.filter(pl.col("p").is_not_null()).height == tested * len(cells)
         assert set(group["identity"]) == {name for name, (count, _) in cells.items() if tested or count}
-        highest = max(count / lists for count, lists in cells.values())
         for mine in group.iter_rows(named=True):
             count, lists = cells[mine["identity"]]
             assert (mine["others_count"], mine["others_lists"]) == (total - count, of - lists)
@@ -151,13 +150,14 @@ def test_default_is_one_test_of_the_highest_rate_in_one_family(rows: list[List],
                 assert (mine["effect"], mine["low"], mine["high"]) == pytest.approx(tuple(difference))
                 best = max((c / n, name) for name, (c, n) in cells.items() if name != mine["identity"])
                 assert mine["runner_up_rate"] == pytest.approx(best[0])
-            if mine["p"] is not None:
-                assert count / lists == highest
+            if mine["p"] is not None and mine["effect"] <= 1e-12:
+                assert mine["p"] == 1
+            elif mine["p"] is not None:
                 table = [[count, lists - count], [total - count, of - lists - total + count]]
                 # So few lists that an expected count is below 5 mostly; where none is, the normal approximation is used.
                 if expected_freq(table).min() < 5:
                     p = fisher_exact(table, alternative="greater").pvalue
-                    assert mine["p"] == pytest.approx(min(1.0, len(cells) * p), rel=1e-9)
+                    assert mine["p"] == pytest.approx(p, rel=1e-9)
     family = found.filter(pl.col("p").is_not_null())
     if family.height:
         assert family["q"].to_list() == pytest.approx(hierarchical_by_hand(family))
@@ -181,8 +181,7 @@ def hierarchical_by_hand(family: pl.DataFrame) -> list[float]:
 def adjusted_level(found: pl.DataFrame) -> float:
     """The level at which the intervals of what is reported hold their truth 95 times in 100."""
     tests, compared = found["p"].drop_nulls().len(), found.filter("reported")["identity"].len()
-    most = found.group_by("concept", "context").agg(pl.len())["len"].max()
-    return 1 - 0.05 * compared / tests * 2 / int(str(most))
+    return 1 - 0.05 * min(2 * compared / tests, 1.0)
 
 
 def test_tests_over_all_contexts_compare_within_contexts() -> None:
@@ -191,34 +190,54 @@ def test_tests_over_all_contexts_compare_within_contexts() -> None:
     rows += cell("B", "gym", 20, nervous=2, calm=5)
     found = find_associations(*tables(rows))
     nervous = found.filter(pl.col("context").is_null(), concept="nervous")
-    assert [*nervous["rate"], *nervous["effect"], *nervous["p"].drop_nulls()] == pytest.approx([0.24, 0.66, 0, 0, 1])
+    assert [*nervous["rate"], *nervous["effect"], *nervous["p"]] == pytest.approx([0.24, 0.66, 0, 0, 1, 1])
     calm = row(found, "calm", "B")
     array = np.array([(40, 80, 0, 20), (5, 20, 4, 80)]).T
-    assert calm["p"] == pytest.approx(2 * float(stratified_greater(*array)))
+    assert calm["p"] == pytest.approx(float(stratified_greater(*array)))
     effect = stratified_rate_difference(array[0], array[1], array[2], array[3], adjusted_level(found))
     assert (calm["effect"], calm["low"], calm["high"]) == pytest.approx(tuple(effect))
     assert (calm["runner_up"], calm["runner_up_effect"]) == ("A", pytest.approx(effect.estimate))
     assert (calm["reported"], calm["rate"]) == (True, pytest.approx(0.45))
 
 
-def test_a_tie_is_credited_to_nobody() -> None:
+def test_a_concept_that_two_share_is_credited_to_both() -> None:
     rows = cell("A", None, 50, calm=25) + cell("B", None, 50, calm=25) + cell("C", None, 50) + cell("D", None, 50)
     found = find_associations(*tables(rows))
-    assert found["p"].to_list() == [pytest.approx(found["p"][0]), None, None, None]
-    assert found["q"][0] < 0.05
-    assert not found["reported"].any()
-    # The published rule credits it to both; the highest rate to one of three is not enough for the others.
+    p = found["p"][0]
+    assert found.select("identity", "p").rows() == [("A", p), ("B", p), ("C", 1), ("D", 1)]
+    assert found.filter("reported")["identity"].to_list() == ["A", "B"]
     assert find_associations(*tables(rows), rules=DEFINITIONS["paper"]).filter("reported")["identity"].to_list() == ["A", "B"]
     rows[0] = ("A", None, [])
-    assert find_associations(*tables(rows)).filter("reported")["identity"].to_list() == ["B"]
+    assert find_associations(*tables(rows)).filter("reported")["identity"].to_list() == ["A", "B"]
 
 
-def test_an_identity_behind_a_small_one_is_not_taken_for_it() -> None:
-    # The highest rate rests on two lists; the small p-value is that of another identity.
+def test_an_identity_behind_a_small_one_has_its_own_association() -> None:
+    # The highest rate rests on two lists.
     rows = cell("A", None, 2, calm=2) + cell("B", None, 500, calm=250) + cell("C", None, 500, calm=10)
     found = find_associations(*tables(rows))
-    assert not found["reported"].any()
+    assert found.filter("reported")["identity"].to_list() == ["B"]
     assert row(found, "calm", "A")["p"] > 0.05
+
+
+def test_identities_are_compared_with_a_reference_or_with_each_other() -> None:
+    rows = cell("A", None, 100, calm=40) + cell("B", None, 100, calm=38) + cell("C", None, 100, calm=5)
+    sides = ["identity", "against"]
+    cases: list[tuple[dict[str, Any], Any, Any]] = [
+        ({}, [("A", None), ("B", None), ("C", None)], [("A", None), ("B", None)]),
+        ({"reference": "C"}, [("A", "C"), ("B", "C"), ("C", "A"), ("C", "B")], [("A", "C"), ("B", "C")]),
+        ({"reference": "A"}, [("A", "B"), ("A", "C"), ("B", "A"), ("C", "A")], [("A", "C")]),
+        ({"against": "each"}, [(one, other) for one in "ABC" for other in "ABC" if one != other], [("A", "C"), ("B", "C")]),
+    ]
+    for options, compared, reported in cases:
+        found = find_associations(*tables(rows), **options)
+        assert found.select(sides).sort(sides, nulls_last=True).rows() == compared
+        assert found.filter("reported").select(sides).rows() == reported
+    mine = find_associations(*tables(rows), reference="C").filter(identity="B").row(0, named=True)
+    assert (mine["count"], mine["lists"], mine["others_count"], mine["others_lists"]) == (38, 100, 5, 100)
+    assert mine["p"] == pytest.approx(float(greater(38, 100, 5, 100)))
+    assert mine["effect"] == pytest.approx(0.33)
+    with pytest.raises(InputError, match="there is no group 'D' to compare with"):
+        find_associations(*tables(rows), reference="D")
 
 
 def test_log_odds_know_the_whole_study() -> None:
@@ -261,7 +280,7 @@ def test_lists_in_no_context() -> None:
     found = find_associations(*tables(rows))
     both = row(found, "calm", "A")
     assert found["context"].to_list() == ["gym", "gym", None, None]
-    assert both["p"] == pytest.approx(2 * float(stratified_greater([20, 15], [30, 30], [2, 5], [30, 30])))
+    assert both["p"] == pytest.approx(float(stratified_greater([20, 15], [30, 30], [2, 5], [30, 30])))
     assert find_associations(*tables(rows), rules=DEFINITIONS["paper"])["context"].to_list() == ["gym", "gym"]
 
 
@@ -296,7 +315,7 @@ def test_halves_are_whole_repetitions_balanced_over_the_order_of_names() -> None
     # As if each half were a study of its own.
     for half, name in ((0, "first"), (1, "second")):
         alone = row(find_associations(lists.filter(pl.Series(halves == half)), mentions), "concept 0", "C")
-        assert (mine[f"effect_{name}"], mine[f"p_{name}"]) == pytest.approx((alone["effect"], alone["p"] / 3))
+        assert (mine[f"effect_{name}"], mine[f"p_{name}"]) == pytest.approx((alone["effect"], alone["p"]))
     other = find_associations(lists, mentions, seed=4)
     assert row(other, "concept 0", "C")["effect_first"] != mine["effect_first"]
     assert find_associations(lists, mentions, seed=4).equals(other)

@@ -69,7 +69,8 @@ def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, study_o
     assert shown.stdout.count("> ") >= 3
     assert "keeps a diary" in (run.path / "report.html").read_text()
     # What shows an association is its sentences; a count of associations has no answers that moved it.
-    by_verdict = run.table("associations").group_by("reported")
+    tests = run.table("tests").select("context", "concept", "identity", tested="reported")
+    by_verdict = run.table("associations").join(tests, on=["context", "concept", "identity"], nulls_equal=True).group_by(reported="tested")
     examples = by_verdict.agg(fewest=pl.col("examples").list.len().min(), known=pl.col("examples").count())
     assert examples.filter("reported")["fewest"].item() > 0
     assert examples.filter(~pl.col("reported"))["known"].item() == 0

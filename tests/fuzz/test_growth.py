@@ -5,10 +5,12 @@ from __future__ import annotations
 import string
 from itertools import islice, product
 
+import polars as pl
 import pytest
 
 from support.fuzzing import growth
-from tiltmeter.associations.lexical.names import find_names
+from tiltmeter.associations.stage_tables import STORIES
+from tiltmeter.associations.words import extract
 
 pytestmark = pytest.mark.verify
 
@@ -25,7 +27,14 @@ def test_time_grows_with_the_length_of_a_text(name: str, part: int) -> None:
 def test_a_text_of_many_surnames() -> None:
     letters = string.ascii_lowercase
     people = [f"Emily {''.join(name).capitalize()} is the one. " for name in islice(product(letters, repeat=4), 2_000)]
-    assert list(growth.quadratic(lambda text: find_names("".join(people)[: len(text)], ["Emily"]), {"surnames": "a"})) == []
+
+    def read(text: str) -> object:
+        story = pl.DataFrame(
+            [{"attempt": "0", "character": 0, "name": "Emily", "text": "".join(people)[: len(text)]}], schema=dict(STORIES)
+        )
+        return extract(story, story.select("attempt", prompt=pl.lit("")))
+
+    assert list(growth.quadratic(read, {"surnames": "a"})) == []
 
 
 def test_what_grows_with_the_square_is_found() -> None:

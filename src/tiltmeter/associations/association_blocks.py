@@ -70,12 +70,17 @@ def _described(findings: DataFrame, view: ReportView) -> DataFrame:
     counted = _table(view, "associations", {**_OWNER, **FOUND}).with_columns(group="identity", concept="label")
     counted = counted.select(*_OWNER, *_NAME, *(name for name in FOUND if name not in findings.columns)).unique([*_OWNER, *_NAME])
     rows = beside(findings, counted, *_OWNER, *_NAME)
+    same = [*_OWNER, "concept", "context"]
+    sets = rows.group_by(same).agg(all=col.group.unique().sort())
+    rows = beside(rows, sets, *same).with_columns(also=pl.col("all").list.set_difference(pl.concat_list("group")).list.sort())
     own = ("count", "lists", _percent("rate"), "others_count", "others_lists", _percent("others_rate"))
+    doubtful = (col.runner_up_low <= 0) & col.against.is_null() & ~col.also.list.contains(col.runner_up)
     rows = rows.with_columns(
         said=_shortened(col.concept, LONGEST),
         where=col.context.fill_null("all"),
-        whose=when(col.runner_up_low <= 0).then(pl.format("{} or {}", "group", "runner_up")).otherwise("group"),
-        counts=pl.format("in {} of {} descriptions ({}%); others {} of {} ({}%)", *own),
+        whose=when(doubtful).then(pl.format("{} or {}", "group", "runner_up")).otherwise("group"),
+        also=when(col.also.list.len() > 0).then(col.also.list.join(", ")),
+        counts=pl.format("in {} of {} descriptions ({}%); {} {} of {} ({}%)", *own[:3], col.against.fill_null("others"), *own[3:]),
         examples=col.examples.list.eval(_shortened(pl.element(), LONGEST_SENTENCE)),
     )
     return rows.sort(pl.coalesce("low", "estimate"), *_NAME, descending=[True, False, False, False], nulls_last=True)
@@ -105,12 +110,12 @@ def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFr
         over_all = col.context.is_null()
         first = single.filter(over_all | ~over_all.any().over("model"))  # without tests over all locations, show those of each location
         strongest = first.group_by("model", maintain_order=True).head(TOP)
-        columns = [*_names_of(strongest), *_numbers_of(strongest), _column(strongest, "counts", rank=1)]
+        also = [_column(strongest, "also", "also for", "name")] if strongest["also"].count() else []
+        columns = [*_names_of(strongest), *_numbers_of(strongest), _column(strongest, "counts", rank=1), *also]
         blocks.append(Table(f"The strongest of {single.height:,} associations", columns, lead=4))
         blocks += _by_location(counts.drop_nulls("context"), single)
         blocks += [_backing(str(model), mine) for (model,), mine in first.group_by("model", maintain_order=True)]
-    if held.height:
-        blocks.append(_held_back(held))
+    blocks += [_held_back(rows, *_HELD_BACK[metric]) for (metric,), rows in held.group_by("metric", maintain_order=True)]
     blocks += _missing(findings.filter(metric="missing"), lists)
     return blocks
 
@@ -185,13 +190,20 @@ def _backing(model: str, first: DataFrame) -> Details:
     return Details(f"{model}: the strongest of each group, with sentences", blocks)
 
 
-def _held_back(held: DataFrame) -> Table:
+_HELD_BACK = {
+    "definitional": ("Excluded as definitional", "belong to the group by definition", "definitional"),
+    "echo": ("Excluded as echo of the prompt", "contain a word of the prompt of a text", "echo"),
+}
+"""Title, reason and option for each kind of excluded concepts."""
+
+
+def _held_back(held: DataFrame, title: str, why: str, option: str) -> Table:
     """Return one row per model, group and concept: the association over all locations if there is one, else the strongest."""
     whole = held.sort(col.context.is_null(), descending=True, maintain_order=True)
     rows = whole.unique(["model", "group", "concept"], keep="first", maintain_order=True)
     columns = [*_names_of(rows), _numbers_of(rows)[-1], _column(rows, "counts"), _column(rows, "reason")]
-    note = "These concepts belong to the group by definition; they are not counted as associations."
-    return Table("Excluded as definitional", columns, lead=4, note=note)
+    note = f"These {rows.height:,} concepts {why}; they are not counted as associations. To include them: -P keep={option}."
+    return Table(title, columns, lead=4, note=note)
 
 
 def _missing(findings: DataFrame, lists: DataFrame) -> list[Block]:

@@ -9,7 +9,8 @@ import polars as pl
 from polars import DataFrame, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter.associations.definitions import AssociationOptions, options_of
-from tiltmeter.associations.stage_tables import NAMES_LIKE_THESE, THESE_NAMES
+from tiltmeter.associations.exclusivity import ECHO
+from tiltmeter.associations.stage_tables import NAMES_LIKE_THESE, TEXTS_LIKE_THESE, THESE_NAMES
 from tiltmeter.errors import InputError
 from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.study import CONTRASTS, NotRun, Settings, as_findings, beside, conform, sql_where
@@ -71,9 +72,11 @@ class Basis:
 
     @property
     def population(self) -> str:
-        """The population of the estimates: names like those of the study, or only these names."""
+        """The population of the estimates: names or texts like those of the study, or only these names."""
         from tiltmeter.associations.significance import speaks_of_names
 
+        if not self.lists["name"].count():
+            return TEXTS_LIKE_THESE
         return NAMES_LIKE_THESE if speaks_of_names(self.lists) else THESE_NAMES
 
     def findings(self, rows: DataFrame) -> DataFrame:
@@ -137,10 +140,11 @@ def definitional_of(held: DataFrame, exclusive: DataFrame, basis: Basis) -> Data
     """
     who = col.by.replace({"terms": "the list of terms", "judge": "the judge", "user": "the table given"}).fill_null("the table given")
     why = when(col.reason.is_not_null()).then(pl.format(": {}", "reason")).otherwise(lit(""))
-    reasons = exclusive.drop_nulls("identity").unique("concept", keep="first")
-    reasons = reasons.select("concept", reason=pl.format("{} by definition, says {}{}", "identity", who, why))
+    reason = when(col.identity.is_null()).then("reason").otherwise(pl.format("{} by definition, says {}{}", "identity", who, why))
+    reasons = exclusive.unique("concept", keep="first").select("concept", reason=reason, echo=col.by.eq(ECHO).fill_null(False))
     rows = _strongest_first(beside(held, reasons, "concept"), basis)
-    made = basis.findings(_associations(rows, basis).with_columns(metric=lit("definitional")))
+    metric = when(rows["echo"]).then(lit("echo")).otherwise(lit("definitional"))
+    made = basis.findings(_associations(rows, basis).with_columns(metric=metric))
     return made.with_columns(evidence=lit(None, String), reason=rows["reason"])
 
 
@@ -180,6 +184,8 @@ def _total(number: int, held_back: DataFrame, basis: Basis) -> DataFrame:
         by=options.shuffle,
         without=held_back,
         observed=number,
+        against=options.against,
+        reference=options.reference,
     )
     # p counts the observed data as one of the shuffles, unless shuffling stopped early (Besag and Clifford 1991).
     reached, made = int((by_chance >= number).sum()), len(by_chance)
@@ -267,17 +273,21 @@ def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
 # -- what an association is called, and its sentences -----------------------------------------------------------------
 
 
-def labels_of(mentions: DataFrame, phrases: Series) -> DataFrame:
+def labels_of(mentions: DataFrame, phrases: Series, *, specific: bool = False) -> DataFrame:
     """Return `concept`, `identity` and `label`, the phrase that expresses the concept in most lists of the identity.
 
     Ties are resolved in favour of the phrase that names the concept, then alphabetically. A concept name that is none of the study's
-    `phrases` was given by the user and is kept as the label.
+    `phrases` was given by the user and is kept as the label. If `specific`, a phrase of two words counts twice, and so on, so that a phrase
+    that makes up at least half of the uses of a word names its family.
     """
+    from tiltmeter.associations.families import length
     from tiltmeter.associations.unifying import normal_form
 
     spelt = mentions.drop_nulls("concept").with_columns(form=normal_form(col.phrase))
     uses = spelt.group_by(*_PAIR, "form", "phrase").agg(uses=pl.len())
     uses = uses.with_columns(whole=col.uses.sum().over(*_PAIR, "form"), named=col.phrase == col.concept)
+    if specific:
+        uses = uses.with_columns(col.whole * length(col.form))
     best = uses.sort("whole", "named", "uses", "phrase", descending=[True, True, True, False])
     label = when(col.concept.is_in(phrases.implode())).then("phrase").otherwise("concept")
     return best.unique(_PAIR, keep="first", maintain_order=True).select(*_PAIR, label=label)

@@ -22,14 +22,19 @@ PARAMS: Mapping[str, str] = {
     "names": "dealt: first names are assigned to identities at random if the grid lists names; or grid: its descriptors [default: dealt]",
     "setting": f"one or more of {', '.join(SETTINGS)}, separated by commas, or all",
     "wording": "a built-in wording of the prompts, or a YAML file (also for the judge's prompts)",
-    "extraction": "judge or lexical [default: judge if --judge is given, else lexical]",
+    "extraction": "judge or words [default: judge if --judge is given, else words]",
+    "language": "language of the texts without a judge: en, de or es [default: en]",
     "stages": "stages of the judge: extract, refine, decompose, polish (separated by commas), or whole for all of them in one request",
-    "encoder": "sentence encoder for clustering phrases: all-MiniLM-L6-v2, a folder, a model on the Hugging Face Hub, or none",
+    "encoder": "sentence encoder for clustering phrases: all-MiniLM-L6-v2, a folder, a model on the Hugging Face Hub, or none"
+    " [default: all-MiniLM-L6-v2 with a judge, else none]",
     "threshold": "minimum cosine similarity of phrases in one concept [default: 0.63]",
     "method": "clustering method: leader, components or average [default: leader]",
     "minimum": "minimum number of character descriptions with a concept for it to be tested [default: 5]",
     "shuffle": "unit permuted when identities are shuffled: list, or descriptor, which adds a permutation p to each reported association"
     " [default: list]",
+    "against": "what each group is compared with: rest (all others together) or each (each other one) [default: rest]",
+    "reference": "the group that each other one is compared with, in both directions",
+    "keep": "include concepts that are excluded by default: definitional, echo (words of the prompt), or both separated by a comma",
     "terms": "a YAML file with demographic terms and opposites",
 }
 

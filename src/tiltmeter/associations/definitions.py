@@ -33,7 +33,7 @@ class AssociationRules(Definition):
 
 
 DEFAULT = AssociationRules(
-    "default", 2, counterbalanced=True, deals_names=True, strict_guards=True, own_exclusive_only=False, score_over=None
+    "default", 3, counterbalanced=True, deals_names=True, strict_guards=True, own_exclusive_only=False, score_over=None
 )
 PAPER = AssociationRules(
     "paper", 1, counterbalanced=False, deals_names=False, strict_guards=False, own_exclusive_only=True, score_over="lists"
@@ -53,6 +53,8 @@ def rules_of(definition: str) -> AssociationRules:
 STAGES = ("extract", "refine", "decompose", "polish")
 WHOLE = "whole"
 NO_ENCODER = "none"
+KEPT = ("definitional", "echo")
+"""Concepts that are excluded by default: those that belong to a group by definition, and words of the prompt."""
 
 Value = TypeVar("Value", int, float)
 
@@ -71,6 +73,10 @@ class AssociationOptions:
     shuffle: str
     wording: str | None
     terms: str | None
+    language: str
+    against: str
+    reference: str | None
+    keep: tuple[str, ...]
 
 
 def options_of(settings: Settings) -> AssociationOptions:
@@ -84,10 +90,13 @@ def options_of(settings: Settings) -> AssociationOptions:
     given = settings.params
     if settings.file_for("lists") is not None and settings.file_for("mentions") is None:
         raise InputError("--replace lists= needs --replace mentions= as well: give both tables of the run, edited or not")
-    encoder = given.get("encoder", "all-MiniLM-L6-v2")
+    judged, rules = _judged(settings), rules_of(settings.definition)
+    encoder = given.get("encoder", "all-MiniLM-L6-v2" if judged else NO_ENCODER)
+    if rules.published and (unused := [key for key in ("against", "reference", "keep") if key in given]):
+        raise InputError(f"-P {unused[0]}= does not apply to the definition {rules.name}, which fixes what is compared; leave it out")
     return AssociationOptions(
-        rules=rules_of(settings.definition),
-        judged=_judged(settings),
+        rules=rules,
+        judged=judged,
         stages=_stages(given.get("stages", ",".join(STAGES))),
         encoder=None if encoder == NO_ENCODER else encoder,
         threshold=_number(given, "threshold", 0.63, lambda value: 0 < value < 1, "a similarity between 0 and 1, such as 0.63"),
@@ -96,13 +105,17 @@ def options_of(settings: Settings) -> AssociationOptions:
         shuffle=_one_of("shuffle", given.get("shuffle", "list"), ("list", "descriptor")),
         wording=given.get("wording"),
         terms=given.get("terms"),
+        language=given.get("language", "en"),
+        against=_one_of("against", given.get("against", "rest"), ("rest", "each")),
+        reference=given.get("reference"),
+        keep=tuple(_one_of("keep", one.strip(), KEPT) for one in given["keep"].split(",")) if "keep" in given else (),
     )
 
 
 def _judged(settings: Settings) -> bool:
-    chosen = _one_of("extraction", settings.params.get("extraction", "judge" if settings.judge else "lexical"), ("judge", "lexical"))
+    chosen = _one_of("extraction", settings.params.get("extraction", "judge" if settings.judge else "words"), ("judge", "words"))
     if chosen == "judge" and settings.judge is None:
-        raise InputError("-P extraction=judge needs a judge: give --judge PROVIDER/NAME, or use -P extraction=lexical")
+        raise InputError("-P extraction=judge needs a judge: give --judge PROVIDER/NAME, or use -P extraction=words")
     return chosen == "judge"
 
 

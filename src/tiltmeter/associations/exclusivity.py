@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import polars as pl
-from polars import DataFrame, Series, String, col, lit
+from polars import DataFrame, Series, String, col, lit, when
 
 from tiltmeter.associations.definitions import AssociationRules
 from tiltmeter.associations.judging import NOT_ASKED, JudgedQuestion, ask_twice, judge_wording
@@ -43,7 +43,8 @@ def is_exclusive(rows: DataFrame, exclusive: DataFrame, rules: AssociationRules)
     exclusive
         The table EXCLUSIVE. Concepts that are absent, or whose answer could not be parsed, belong to no identity.
     """
-    owners = exclusive.drop_nulls("identity").unique("concept", keep="first").select("concept", owner="identity")
+    owners = exclusive.filter(col.identity.is_not_null() | col.by.eq(ECHO)).unique("concept", keep="first")
+    owners = owners.select("concept", owner=col.identity.fill_null(""))
     held = col.owner.is_not_null()
     if rules.own_exclusive_only:  # a composite identity also owns the concepts of its parts
         own, whole = (pl.concat_str(lit(_APART), column, lit(_APART)) for column in ("owner", "identity"))
@@ -54,6 +55,23 @@ def is_exclusive(rows: DataFrame, exclusive: DataFrame, rules: AssociationRules)
 def drop_exclusive(associations: DataFrame, exclusive: DataFrame, rules: AssociationRules) -> DataFrame:
     """Set `reported` to False for associations with an exclusive concept; no row is removed."""
     return associations.with_columns(reported=col.reported & ~is_exclusive(associations, exclusive, rules))
+
+
+ECHO = "prompt"
+"""Source of the decision that a concept is an echo of the prompt, and so an association of no identity."""
+
+
+def with_echo(exclusive: DataFrame, echo: Series) -> DataFrame:
+    """Mark the concepts in `echo` that belong to no identity as echo of the prompt."""
+    is_echo = col.identity.is_null() & col.concept.is_in(echo.implode())
+    reason = when(is_echo).then(lit("a word of it is in the prompt")).otherwise("reason")
+    return exclusive.with_columns(by=when(is_echo).then(lit(ECHO)).otherwise("by"), reason=reason)
+
+
+def kept_out(exclusive: DataFrame, keep: Sequence[str]) -> DataFrame:
+    """Return the rows of EXCLUSIVE without those that the user keeps: "definitional", "echo"."""
+    is_echo = col.by.eq(ECHO).fill_null(False)
+    return exclusive.filter(is_echo & ("echo" not in keep) | ~is_echo & ("definitional" not in keep))
 
 
 # -- identities named in the labels of a study ------------------------------------------------------------------------

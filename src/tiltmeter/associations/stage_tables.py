@@ -35,6 +35,7 @@ MENTIONS: Schema = {
     "character": pl.Int8,
     "phrase": String,  # as extracted
     "sentence": String,  # sentence of the story that shows the phrase; null if unknown
+    "echo": Boolean,  # whether the prompt contains a word of the phrase; null if it was not looked for
 }
 """One row per phrase of a list, which is identified by (attempt, character). A list contains each phrase once."""
 
@@ -56,7 +57,7 @@ def list_tables(stories: DataFrame, found: Sequence[tuple[str | None, FoundPhras
     )
     owners = stories.select("attempt", "character").iter_rows()
     mentions = [(*owner, *one) for owner, (_, phrases) in zip(owners, found, strict=True) for one in phrases or ()]
-    return conform(lists, LISTS), DataFrame(mentions, schema=dict(MENTIONS), orient="row")
+    return conform(lists, LISTS), conform(DataFrame(mentions, schema=list(MENTIONS)[:4], orient="row"), MENTIONS)
 
 
 PLACED: Schema = {**MENTIONS, **{name: STORIES[name] for name in ("identity", "descriptor", "context", "location")}}
@@ -93,17 +94,18 @@ JUDGEMENTS: Schema = {
 }
 """All questions to the judge, with the answers and parsing errors."""
 
-NAMES_LIKE_THESE, THESE_NAMES = "names like these", "these names"
-"""Estimand of an association: with at least 20 first names of each identity, and with fewer."""
+NAMES_LIKE_THESE, THESE_NAMES, TEXTS_LIKE_THESE = "names like these", "these names", "texts like these"
+"""Estimand of an association: with at least 20 first names of each identity, with fewer, and without names."""
 
 ASSOCIATIONS: Schema = {
     "context": String,  # null: all location categories
     "concept": String,
     "identity": String,
+    "against": String,  # the identity it is compared with; null: all others
     "count": Int64,  # a: lists of the identity with the concept
     "lists": Int64,  # n: lists of the identity
     "mentions": Int64,  # T: mentions of any concept in them
-    "others_count": Int64,  # lists of all other identities with the concept
+    "others_count": Int64,  # lists of `against` with the concept
     "others_lists": Int64,
     "rate": Float64,  # count / lists
     "others_rate": Float64,

@@ -57,6 +57,8 @@ USUAL = 0.2
 """Assumed share of lists that contain a concept, for planning."""
 NOTHING = 1e-9
 """Rate differences up to this value are rounding errors."""
+MOSTLY_ECHO = 0.5
+"""A concept is an echo of the prompt if at least this share of its mentions contains a word of the prompt of their text."""
 TITLES = {
     "two": "two characters",
     "single": "one character",
@@ -126,7 +128,7 @@ class Stories(Part):
             Stage(
                 "extraction",
                 {"lists": lists, "mentions": mentions, "judgements": StageTable(JUDGEMENTS)},
-                ("answers",),
+                ("answers", "prompts"),
                 self.extract,
                 asks=True,
                 if_failed="not measured",
@@ -151,7 +153,7 @@ class Stories(Part):
             Stage(
                 "exclusive",
                 {"exclusive": exclusive, "exclusive_judgements": StageTable(JUDGEMENTS)},
-                ("tests", "identities"),
+                ("tests", "mentions", "concepts"),
                 self.exclude,
                 asks=True,
                 from_user=self.excluded_by_user,
@@ -159,19 +161,20 @@ class Stories(Part):
             Stage("findings", findings, ("tests", "exclusive", "lists", "mentions", "concepts", "measures"), self.find),
         )
 
-    def extract(self, answers: DataFrame, settings: Settings, tools: Tools) -> Tables:
-        """Return the tables `lists`, `mentions` and, with a judge, `judgements`; without a judge, the lexical extractor is used."""
+    def extract(self, answers: DataFrame, prompts: DataFrame, settings: Settings, tools: Tools) -> Tables:
+        """Return the tables `lists`, `mentions` and, with a judge, `judgements`; without a judge, words are extracted."""
         options, stories = options_of(settings), stories_of(answers)
         judged = {}
         if options.judged and tools.judge is not None:
             lists, mentions, judged["judgements"] = extract_with_judge(stories, tools.judge, stages=options.stages, wording=options.wording)
         else:
-            from tiltmeter.associations.lexical import extract
+            from tiltmeter.associations.words import extract
 
-            lists, mentions = extract(stories)
+            asked = answers.select("prompt_id", attempt=ATTEMPT).join(prompts, on="prompt_id", maintain_order="left")
+            lists, mentions = extract(stories, asked, options.language, options.terms)
         return {"lists": lists, "mentions": placed(mentions, lists), **judged}
 
-    def extracted_by_user(self, given: Tables, answers: DataFrame, settings: Settings, tools: Tools) -> Tables:
+    def extracted_by_user(self, given: Tables, answers: DataFrame, prompts: DataFrame, settings: Settings, tools: Tools) -> Tables:
         """Return the user's mentions and the lists of these stories; a list without mentions is empty, or missing if there is no text."""
         owner = ("attempt", "character")
         stories = stories_of(answers)
@@ -203,10 +206,13 @@ class Stories(Part):
 
     def unify(self, mentions: DataFrame, lists: DataFrame, settings: Settings, tools: Tools) -> Tables:
         """Return the tables `concepts` (one vocabulary for the whole study) and `identities`."""
+        from tiltmeter.associations.families import unify_words
         from tiltmeter.associations.unifying import unify
 
         options, phrases = options_of(settings), counted(mentions)
-        vectors = None if options.encoder is None else tools.encoder(options.encoder).encode(phrases["phrase"].to_list())
+        if options.encoder is None:
+            return {"concepts": unify_words(phrases, options.language, options.terms), "identities": identities_of(lists)}
+        vectors = tools.encoder(options.encoder).encode(phrases["phrase"].to_list())
         strict = options.rules.strict_guards
         made = unify(phrases, vectors, threshold=options.threshold, method=options.method, terms=options.terms, strict=strict)
         return {"concepts": made, "identities": identities_of(lists)}
@@ -231,9 +237,11 @@ class Stories(Part):
             level=settings.level,
             seed=settings.seed,
             minimum=options.minimum,
+            against=options.against,
+            reference=options.reference,
         )
 
-    def exclude(self, tests: DataFrame, identities: DataFrame, settings: Settings, tools: Tools) -> Tables:
+    def exclude(self, tests: DataFrame, mentions: DataFrame, concepts: DataFrame, settings: Settings, tools: Tools) -> Tables:
         """Return EXCLUSIVE for every concept that would be reported, and for other tested concepts that contain a term; see `exclusivity`.
 
         The other concepts are excluded when identities are shuffled. A judge is asked only about concepts that would be reported.
@@ -244,21 +252,28 @@ class Stories(Part):
         among = tests["identity"].unique().sort().to_list()
         tested = tests.drop_nulls("p")["concept"].unique().sort().to_list()
         ruled = exclusivity.exclusive_by_terms(tested, among, options.terms)
+        echoed = unified(mentions, concepts).group_by("concept").agg(share=col.echo.mean())
+        echo = echoed.filter(col.share >= MOSTLY_ECHO)["concept"]
+        ruled = exclusivity.with_echo(ruled, echo)
         reported = col.concept.is_in(tests.filter("reported")["concept"].implode())
-        ruled = ruled.filter(col.identity.is_not_null() | reported)
+        ruled = ruled.filter(col.identity.is_not_null() | col.by.eq(exclusivity.ECHO) | reported)
         if not options.judged or tools.judge is None:
             return {"exclusive": ruled}
-        undecided = ruled.filter(col.identity.is_null())["concept"].to_list()
+        undecided = ruled.filter(col.identity.is_null(), col.by != exclusivity.ECHO)["concept"].to_list()
         judged, judgements = exclusivity.exclusive_by_judge(
             undecided, among, self.category, tools.judge, options.wording, terms=options.terms
         )
-        return {"exclusive": pl.concat([ruled.drop_nulls("identity"), judged]), "exclusive_judgements": judgements}
+        return {"exclusive": pl.concat([ruled.filter(~col.concept.is_in(undecided)), judged]), "exclusive_judgements": judgements}
 
-    def excluded_by_user(self, given: Tables, tests: DataFrame, identities: DataFrame, settings: Settings, tools: Tools) -> DataFrame:
+    def excluded_by_user(
+        self, given: Tables, tests: DataFrame, mentions: DataFrame, concepts: DataFrame, settings: Settings, tools: Tools
+    ) -> DataFrame:
         """Return the user's table; an empty identity means that the concept belongs to no identity."""
         table = given["exclusive"].with_columns(identity=when(col.identity.str.strip_chars() != "").then("identity"))
         for one in table["identity"].drop_nulls().unique().sort():
-            check_known(one, identities["identity"], f"--replace exclusive={settings.file_for('exclusive')}: unknown identity {one!r}")
+            check_known(
+                one, mentions["identity"].unique(), f"--replace exclusive={settings.file_for('exclusive')}: unknown identity {one!r}"
+            )
         return table
 
     def find(
@@ -273,13 +288,14 @@ class Stories(Part):
         tools: Tools,
     ) -> Tables:
         """Return the tables `findings`, `associations`, `definitional` (excluded) and `shown` (the sentences of every concept)."""
-        from tiltmeter.associations.exclusivity import drop_exclusive, is_exclusive
+        from tiltmeter.associations.exclusivity import drop_exclusive, is_exclusive, kept_out
 
         options, mentions = options_of(settings), unified(mentions, concepts)
-        rules, basis = options.rules, Basis(lists, mentions, measures, self, settings, options)
+        exclusive, rules = kept_out(exclusive, options.keep), options.rules
+        basis = Basis(lists, mentions, measures, self, settings, options)
         if not comparable(lists):
             return {"findings": nothing_to_compare(basis)}
-        labels = labels_of(mentions.clear() if rules.published else mentions, concepts["phrase"])
+        labels = labels_of(mentions.clear() if rules.published else mentions, concepts["phrase"], specific=not options.judged)
         found = labelled(with_examples(tests, mentions), labels)
         kept = with_permutation(drop_exclusive(found, exclusive, rules), basis)
         pairs = exclusive.select("concept").join(lists.select("identity").unique(), how="cross")

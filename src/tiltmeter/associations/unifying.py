@@ -1,6 +1,6 @@
 """Unification of phrases to concepts: a reproducible clustering of the unique phrases of the whole study.
 
-With an encoder, phrases are clustered by the cosine similarity of their embeddings; without one, by their words only. Phrases with opposed
+Phrases are clustered by the cosine similarity of their embeddings (without an encoder, see `families`). Phrases with opposed
 roots are never in one cluster. Similarities are exact, because coordinates are rounded to whole numbers, so results do not depend on block
 size, number of threads or machine. Products are computed in blocks, so that memory does not grow with the square of the number of rows.
 """
@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 from polars import DataFrame, Expr, Series, col, when
 
 from tiltmeter.arrays import Floats, Integers, Vectors
 from tiltmeter.associations.stage_tables import CONCEPTS
-from tiltmeter.associations.terms import conflict, guard_keys, load_terms, signed_roots, undoubled
+from tiltmeter.associations.terms import conflict, guard_keys, load_terms, signed_roots
 from tiltmeter.errors import InputError
 from tiltmeter.study import beside, conform
 
@@ -44,7 +43,7 @@ _NEVER = 1e10
 
 def unify(
     phrases: DataFrame,
-    vectors: Vectors | None,
+    vectors: Vectors,
     *,
     threshold: float = 0.63,
     method: str = "leader",
@@ -63,9 +62,7 @@ def unify(
         `phrase` (unique) and `mentions`.
     vectors
         Embeddings of the phrases in the same order, shape (phrases, dimensions). Cosines are accurate to about 0.0001, so that the same
-        vectors give the same concepts with any number of threads. None: no encoder; phrases are merged if they differ only in
-        articles, a leading "is", "has" for "have", a plural or third-person -s, or an -ing form before an object ("helping others", "helps
-        others"). Threshold and method are then ignored, and `similarity` is null for phrases that differ from the name of the concept.
+        vectors give the same concepts with any number of threads.
     threshold
         Minimum cosine similarity, in (0, 1]; the paper uses 0.63.
     method
@@ -90,14 +87,10 @@ def unify(
     units = _unique_strings(spelt)
     names = units["phrase"]
     keys = guard_keys(names, words, strict=strict)
-    if vectors is None:
-        leaders = _first_of_same_words(names, keys)
-        similarity = np.where(leaders == np.arange(units.height), 1.0, np.nan)
-    else:
-        rounded = round_vectors(vectors, units["row"].to_numpy())
-        roots = signed_roots(names, words, strict=strict)
-        leaders = _similar_leaders(rounded, keys, roots, threshold, method)
-        similarity = similarities(rounded, leaders)
+    rounded = round_vectors(vectors, units["row"].to_numpy())
+    roots = signed_roots(names, words, strict=strict)
+    leaders = _similar_leaders(rounded, keys, roots, threshold, method)
+    similarity = similarities(rounded, leaders)
     mapped = units.select("form", concept=names.gather(leaders), similarity=Series(similarity).fill_nan(None))
     made = beside(spelt, mapped, "form")
     return conform(made, CONCEPTS)
@@ -132,42 +125,6 @@ def _rows_alike(labels: NDArray[np.integer[Any]]) -> list[Integers]:
     """Return the rows of each label that occurs more than once."""
     order = np.argsort(labels, kind="stable")
     return [rows for rows in np.split(order, np.flatnonzero(np.diff(labels[order])) + 1) if rows.size > 1]
-
-
-# -- without an encoder -----------------------------------------------------------------------------------------------
-
-_ARTICLES = ("a", "an", "the")
-_BE = ("is", "are", "was", "were", "being", "be")
-_HAVE = dict.fromkeys(("has", "had", "having"), "have")
-
-
-def _first_of_same_words(names: Series, keys: Integers) -> Integers:
-    """Return for each phrase the index of the first phrase with the same words and guard key."""
-    table = DataFrame({"fold": _folded(names), "key": keys}).with_row_index("unit")
-    return table.select(col.unit.first().over("fold", "key"))["unit"].to_numpy()
-
-
-def _folded(phrases: Series) -> Series:
-    """Return a form that is equal for phrases that differ only in articles, a leading "is", "has"/"have", -s, or -ing before an object."""
-    word, first = col.word, (pl.int_range(pl.len()).over("row") == 0) & (pl.len().over("row") > 1)
-    rows = phrases.to_frame("phrase").with_row_index("row")
-    words = rows.select("row", word=normal_form(col.phrase).str.split(" ")).explode("word")
-    words = words.filter(~word.is_in(_ARTICLES) & (word != "").fill_null(False))
-    words = words.filter(~(first & word.is_in(_BE)))
-    verb = word.replace(_HAVE)
-    gerund = (verb.str.len_chars() >= 6) & verb.str.contains("[aeiouy].*ing$")
-    verb = when(gerund).then(verb.str.strip_suffix("ing")).otherwise(verb)
-    words = words.with_columns(word=when(first).then(verb).otherwise(word))
-    lines = words.group_by("row", maintain_order=True).agg(line=_singular(word).str.join(" "))
-    return beside(rows, lines, "row").select(pl.coalesce("line", "phrase")).to_series()
-
-
-def _singular(word: Expr) -> Expr:
-    """Remove -s and its changes in spelling: "carries" becomes "carry"; "makes" and "mak(ing)" become equal."""
-    endings = ((r"^(..+)ies$", "${1}y"), (r"^(.*(?:ss|sh|ch|x|z|.o))es$", "${1}"), (r"^(..+[^sui])s$", "${1}"), (r"^(...+)e$", "${1}"))
-    for ending, instead in endings:
-        word = word.str.replace(ending, instead)
-    return when(word.str.contains(r"[\p{L}--aeiou]$")).then(undoubled(word)).otherwise(word)
 
 
 # -- vectors ----------------------------------------------------------------------------------------------------------

@@ -111,7 +111,8 @@ _CLITIC_VERBS = {"re": ("VBB", "be"), "ve": ("VHB", "have"), "ll": ("VM0", "will
 
 
 @cache
-def _tagger() -> Any:
+def tagger() -> Any:
+    """Load the tagger and its model of English."""
     from HanTa import HanoverTagger  # the import takes a third of a second and is not always needed
 
     tagger = HanoverTagger.HanoverTagger("morphmodel_en.pgz")
@@ -125,7 +126,7 @@ _NO_WORD_END = re.compile(r"[bcdfgkptz]l$")
 
 @lru_cache(maxsize=1 << 16)
 def _lemma(word: str, kind: str) -> str:
-    lemma: str = _tagger().analyze(word, pos=kind)[0]
+    lemma: str = tagger().analyze(word, pos=kind)[0]
     return f"{lemma.lower()}e" if kind[0] == "V" and _NO_WORD_END.search(lemma) else lemma.lower()
 
 
@@ -140,7 +141,7 @@ def tag(words: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
 @lru_cache(maxsize=1 << 14)
 def _tag(words: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    kinds = _tagger().tag_sent(list(words), taglevel=0)
+    kinds = tagger().tag_sent(list(words), taglevel=0)
     clitics = {i: _CLITIC_VERBS[word[1:]] for i, word in enumerate(words) if word[0] in "'\u2019" and word[1:] in _CLITIC_VERBS}
     for i, (kind, _) in clitics.items():
         kinds[i] = kind

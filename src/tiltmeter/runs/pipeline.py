@@ -194,7 +194,7 @@ class Pipeline:
             (self._folder.path / ERRORS).unlink(missing_ok=True)  # those of an earlier run of this folder
 
     def _rests_on(self, stage: Stage, stages: Mapping[str, Stage]) -> dict[str, Any]:
-        inputs = [name for name in stage.inputs if name != "answers"]
+        inputs = [name for name in stage.inputs if name not in _OF_FOLDER]
         answers = [sha256(self._folder.table_path(name)) for name in ("design", "responses")] if "answers" in stage.inputs else []
         user = {name: sha256(self._user[name]) for name in stage.tables if name in self._user}
         return {
@@ -276,11 +276,13 @@ class Pipeline:
         return rows.select(list(table.columns))
 
     def _input(self, owner: Owner | None, name: str, *, asks: bool = False) -> DataFrame:
-        """Return a table for one part of one model, or for all; `answers` with the prompts for a stage that asks the judge."""
+        """Return an input of a stage (see `Stage`) for one part of one model, or for all; `answers` with prompts if `asks`."""
         if owner is None:
             return self._store.read(self._maker[name], name)
         if name == "answers":
             return self._answers(owner, prompts=asks and self._tools.judge is not None)
+        if name == "prompts":
+            return self._folder.scan("design").filter(col.part == owner[1]).select("prompt_id", "prompt").collect()
         found = self._store.piece(self._maker[name], name, owner)
         return DataFrame(schema=dict(self._maker[name].tables[name].columns)) if found is None else found
 
@@ -292,13 +294,17 @@ class Pipeline:
         return without_foreign(answers.join(design, on="prompt_id", how="inner", maintain_order="left").collect())
 
 
+_OF_FOLDER = ("answers", "prompts")
+"""Inputs of stages that no stage creates."""
+
+
 def ordered(parts: Sequence[Part]) -> list[str]:
     """Return the names of the stages of all parts in topological order: each after the stages whose tables it uses."""
     makers = {table: stage.name for part in parts for stage in part.stages for table in stage.tables}
     graph: dict[str, list[str]] = {}
     for part in parts:
         for stage in part.stages:
-            graph.setdefault(stage.name, []).extend(makers[name] for name in stage.inputs if name != "answers")
+            graph.setdefault(stage.name, []).extend(makers[name] for name in stage.inputs if name not in _OF_FOLDER)
     return list(TopologicalSorter(graph).static_order())
 
 

@@ -12,10 +12,12 @@ from support.fuzzing._make import of_text
 from support.fuzzing.contract import Target
 from tiltmeter import readers
 from tiltmeter.associations.exclusivity import JudgedNames
+from tiltmeter.associations.families import unify_words
 from tiltmeter.associations.judge_answers import Person, read_answer
-from tiltmeter.associations.lexical import extract
 from tiltmeter.associations.stage_tables import STORIES
+from tiltmeter.associations.story_parts import counted
 from tiltmeter.associations.terms import load_terms
+from tiltmeter.associations.words import extract
 from tiltmeter.benchmarks.builder import split_sentences
 from tiltmeter.benchmarks.builder.prompts import cut_after_verb, cut_as_saged
 from tiltmeter.benchmarks.judge_replies import read_check, read_pairs, read_question, read_words
@@ -70,12 +72,12 @@ def _grammar(text: str) -> object:
     return grammar.sentences(text), grammar.speech(text), grammar.tag([token.text for token in found[:100]])
 
 
-def _lexical(text: str) -> object:
+def _words(text: str) -> object:
     rows = [{"attempt": "1", "character": 1, "name": "Emily", "text": text}, {"attempt": "1", "character": 2, "name": "Jim", "text": text}]
     table = pl.DataFrame([{name: row.get(name) for name in STORIES} for row in rows], schema=dict(STORIES))
-    lists, _ = extract(table)
+    lists, mentions = extract(table, table.select("attempt", prompt=pl.lit("Write about Jim.")))
     assert lists.height == 2
-    return lists
+    return lists, unify_words(counted(mentions))
 
 
 def _features(text: str) -> object:
@@ -138,7 +140,7 @@ def targets() -> list[Target]:
         of_text("answers", _measures, _answers),
         of_text("answers, published rules", _published, _answers),
         of_text("grammar", _grammar, _answers),
-        of_text("lexical extractor", _lexical, _answers),
+        of_text("words of a story", _words, _answers),
         of_text("features", _features, _answers),
         of_text("judge: lists", judged, _judge_answers, "json"),
         of_text("judge: exclusivity", _exclusive, lambda: _said('{"identity": "woman", "reason": "x"}', "Answer: none", '["man"]'), "json"),

@@ -229,7 +229,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "text of a PDF": partial(join_lines, hyphenated=True), "source .pdf": lambda text: read_document(_written(text), "pdf"),
     "sentences": split_sentences, "cut after the verb": _cut, "scrape": _scraped, "replace": _replaced, "branch and check": _branched,
     "keywords": _keywords, "counterfactual words": _counterfactual, "BLEU, ROUGE and masks": _overlap,
-    "lexicons": answers._features, "lexical extractor": answers._lexical, "grammar": _grammar,
+    "lexicons": answers._features, "words of a story": answers._words, "grammar": _grammar,
     "yes or no": _measure("read_yes_no"), "choice": _measure("read_choice", pl.Series([["the man", "the woman", "cannot be determined"]])),
     "decision": _measure("read_decision"), "emotion": _measure("read_emotion", ["anger", "joy", "fear"]),
     "character": _measure("read_character"), "ranking": _measure("read_first_ranked", *_TWO),

@@ -140,7 +140,7 @@ def _tests_of(described: DataFrame) -> DataFrame:
         col.lists.first(),
         total=col.count.sum(),
         p_published=col.p_again.first(),
-        p_default=col.p.drop_nulls().first(),
+        p_default=(col.p.min() * pl.len()).clip(0, 1),  # as in version 1 of the default definition
     )
     counts, lists, total = np.array(made["count"].to_list(), dtype=np.int64), made["lists"].to_numpy(), made["total"].to_numpy()
     k = counts.shape[1]

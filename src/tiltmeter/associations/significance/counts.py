@@ -17,6 +17,7 @@ from polars import DataFrame, Float64, Int64, Series, String, col, when
 from tiltmeter.arrays import Booleans, Floats, Index
 from tiltmeter.associations.definitions import AssociationRules
 from tiltmeter.errors import InputError
+from tiltmeter.registry import check_known
 from tiltmeter.stats import (
     LogOdds,
     benjamini_hochberg,
@@ -248,7 +249,7 @@ class CountBlock(NamedTuple):
         return CountBlock._make(column[tests] for column in self)
 
 
-OneSided = Callable[[CountBlock, Index], Floats]
+OneSided = Callable[[CountBlock, Index, Index], Floats]
 EVERYONE = -1
 """All other identities together."""
 
@@ -264,10 +265,50 @@ class Ranking(NamedTuple):
 class Verdicts(NamedTuple):
     """Results of the tests of a block."""
 
-    p: Floats  # (T,); NaN: not tested
-    score: Floats | None  # (T, K) in the published definitions; NaN if an identity is not compared
-    credited: Booleans  # (T, K) whether it is an association of the identity if significant
-    shown: Booleans  # (T, K) whether the row shows the p-value
+    p: Floats  # (T, P) by comparison; NaN: not tested
+    score: Floats | None  # (T, P) in the published definitions; NaN if an identity is not compared
+    credited: Booleans  # (T, P) whether it is an association of the identity if significant
+
+
+class Comparisons(NamedTuple):
+    """The P comparisons of an identity with another, or with all others."""
+
+    identity: Index  # (P,)
+    against: Index  # (P,) EVERYONE: all others together
+
+    def of(self, columns: Index) -> Comparisons:
+        """Select comparisons by index; indices may repeat."""
+        return Comparisons(self.identity[columns], self.against[columns])
+
+
+def comparisons_of(identities: Series, against: str = "rest", reference: str | None = None) -> Comparisons:
+    """Return the comparisons of a study.
+
+    Parameters
+    ----------
+    identities
+        Names of the K identities.
+    against
+        "rest": each identity with all others together. "each": each with each other one.
+    reference
+        The identity with which each other one is compared, in both directions.
+
+    Raises
+    ------
+    InputError
+        There is no such identity.
+    """
+    every = np.arange(len(identities))
+    if reference is not None:
+        check_known(reference, identities.to_list(), f"there is no group {reference!r} to compare with")
+        place = identities.to_list().index(reference)
+        rest = every[every != place]
+        fixed = np.full(len(rest), place)
+        return Comparisons(np.concatenate([rest, fixed]), np.concatenate([fixed, rest]))
+    if against == "rest":
+        return Comparisons(every, np.full(len(every), EVERYONE))
+    one, other = np.nonzero(every[:, None] != every)
+    return Comparisons(one, other)
 
 
 def strata_of(cells: Cells, context: Index) -> Index:
@@ -329,12 +370,17 @@ def ranking_of(block: CountBlock) -> Ranking:
     return Ranking(first, second, height[rows, first] - height[rows, second] <= equal)
 
 
-def one_sided(block: CountBlock, identity: Index) -> Floats:
-    """Return one-sided p-values (T,) of the rate of `identity` (T,) being greater than that of all others."""
-    rows = np.arange(len(identity))
-    a, n = block.held[rows, identity], block.lists[rows, identity]
-    c, m = block.held.sum(axis=1) - a, block.lists.sum(axis=1) - n
+def one_sided(block: CountBlock, identity: Index, against: Index) -> Floats:
+    """Return one-sided p-values (T,) of the rate of `identity` (T,) being greater than that of `against` (T,)."""
+    a, n, c, m = counts_of(block, identity, against)
     return greater(a[:, 0], n[:, 0], c[:, 0], m[:, 0]) if block.held.shape[2] == 1 else stratified_greater(a, n, c, m)
+
+
+def counts_of(block: CountBlock, identity: Index, against: Index) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return a, n, c and m (T, S): lists with the concept, and all lists, of `identity` (T,) and of `against` (T,)."""
+    rows = np.arange(len(identity))
+    held, lists = (of_sides(counts, rows, identity, against) for counts in (block.held, block.lists))
+    return held[..., 0], lists[..., 0], held[..., 1], lists[..., 1]
 
 
 def others_of(values: Floats) -> Floats:
@@ -385,20 +431,13 @@ class CountTest:
     def __init__(self, tail: OneSided = one_sided) -> None:
         self.tail = tail
 
-    def p(self, block: CountBlock, identity: Index) -> Floats:
-        """Return one-sided p-values (T,) of the rate of `identity` (T,) being greater than that of all others."""
-        return self.tail(block, identity)
+    def p(self, block: CountBlock, identity: Index, against: Index) -> Floats:
+        """Return one-sided p-values (T,) of the rate of `identity` (T,) being greater than that of `against` (T,)."""
+        return self.tail(block, identity, against)
 
     def difference(self, block: CountBlock, identity: Index, against: Index, level: float) -> Compared:
         """Return the difference (T,) between the rates of `identity` and `against` (EVERYONE: all others), with its interval."""
-        a, n, c, m = self._counts(block, identity, against)
-        return Compared(*stratified_rate_difference(a, n, c, m, level), np.full(len(identity), np.nan))
-
-    @staticmethod
-    def _counts(block: CountBlock, identity: Index, against: Index) -> tuple[Floats, ...]:
-        rows = np.arange(len(identity))
-        held, lists = (of_sides(counts, rows, identity, against) for counts in (block.held, block.lists))
-        return held[..., 0], lists[..., 0], held[..., 1], lists[..., 1]
+        return Compared(*stratified_rate_difference(*counts_of(block, identity, against), level), np.full(len(identity), np.nan))
 
 
 def effects_of(block: CountBlock) -> Floats:
@@ -406,28 +445,35 @@ def effects_of(block: CountBlock) -> Floats:
     return stratified_rate_difference(block.held, block.lists, others_of(block.held), others_of(block.lists)).estimate
 
 
-def verdicts_of(block: CountBlock, rules: AssociationRules, minimum: int, test: CountTest) -> Verdicts:
-    """Test each concept.
+def verdicts_of(block: CountBlock, rules: AssociationRules, minimum: int, test: CountTest, compared: Comparisons) -> Verdicts:
+    """Test each concept in each comparison.
 
-    In the default definition, the p-value is that of the identity with the highest rate, multiplied by the number of compared identities.
-    In the published definitions, it is the p-value of the test of independence of identity and concept.
+    In the default definition, p is one-sided and 1 if the rate of the identity is not higher. In the published definitions, it is the
+    p-value of the test of independence of identity and concept.
 
     Parameters
     ----------
     minimum
         Minimum number of lists with a concept for it to be tested in the default definition.
     test
-        Test of an identity against all others in the default definition.
+        Test of an identity against others in the default definition.
+    compared
+        The P comparisons.
     """
     if rules.published:
         return _published_verdicts(block, rules)
-    ranking, compared = ranking_of(block), block.compared.sum(axis=1)
-    tested = np.flatnonzero((compared > 1) & (block.held.sum(axis=(1, 2)) >= minimum))
-    p, first = np.full(len(block.concept), np.nan), ranking.first[tested]
-    p[tested] = np.minimum(test.p(block.of(tested), first) * compared[tested], 1.0)
-    top = np.zeros(block.held.shape[:2], dtype=bool)
-    top[tested, first] = True
-    return Verdicts(p, None, top & ~ranking.tied[:, None], top)
+    there, sides = block.compared, compared.against
+    both = there[:, compared.identity] & np.where(sides == EVERYONE, there.sum(axis=1, keepdims=True) > 1, there[:, sides])
+    tested = both & (block.held.sum(axis=(1, 2)) >= minimum)[:, None]
+    p = np.where(tested, 1.0, np.nan)
+    rows, columns = np.nonzero(tested)
+    chosen, (identity, against) = block.of(rows), compared.of(columns)
+    higher = stratified_rate_difference(*counts_of(chosen, identity, against)).estimate > _EXACT
+    rows, columns, identity, against = (one[higher] for one in (rows, columns, identity, against))
+    p[rows, columns] = test.p(block.of(rows), identity, against)
+    credited = np.zeros(p.shape, dtype=bool)
+    credited[rows, columns] = True
+    return Verdicts(p, None, credited)
 
 
 def _published_verdicts(block: CountBlock, rules: AssociationRules) -> Verdicts:
@@ -439,26 +485,31 @@ def _published_verdicts(block: CountBlock, rules: AssociationRules) -> Verdicts:
     least_other = np.where(held == ordered[:, :1], ordered[:, 1:2], ordered[:, :1])
     excess = np.maximum(np.where(there, held - least_other, 0.0), 0.0)
     score = np.where(taking_part, ratio(excess, divisor), np.nan)
-    p = np.where(taking_part.any(axis=1), independence_p(held, lists), np.nan)
-    return Verdicts(p, score, score > 0, taking_part)
+    p = np.where(taking_part, independence_p(held, lists)[:, None], np.nan)
+    return Verdicts(p, score, score > 0)
 
 
 class Reported(NamedTuple):
     """Reported associations of all blocks, which form one family of tests."""
 
-    q: list[Floats]  # (T,) of each block
-    found: list[Booleans]  # (T, K)
+    q: list[Floats]  # (T, P) of each block
+    found: list[Booleans]  # (T, P)
     level: float
     """Confidence level of the intervals of the reported associations, such that 95% of these intervals contain the true value."""
 
 
 def reported_of(
-    blocks: Sequence[CountBlock], verdicts: Sequence[Verdicts], rules: AssociationRules, test: CountTest, level: float
+    blocks: Sequence[CountBlock],
+    verdicts: Sequence[Verdicts],
+    rules: AssociationRules,
+    test: CountTest,
+    level: float,
+    compared: Comparisons,
 ) -> Reported:
     """Select the reported associations.
 
-    The default definition selects concepts, then tests within concepts (`hierarchical_q`). Of these, it reports those whose interval, at a
-    level adjusted for the number of reported associations, does not contain 0. The published definitions test each concept separately.
+    The default definition selects concepts, then comparisons within concepts (`hierarchical_q`). Of these, it reports those whose interval,
+    at a level adjusted for the number of reported associations, does not contain 0. The published definitions test each concept separately.
 
     Parameters
     ----------
@@ -470,28 +521,30 @@ def reported_of(
     ends = np.cumsum([len(one.p) for one in verdicts])[:-1]
     p = np.concatenate([one.p for one in verdicts])
     if rules.published:
-        q, limits = np.split(benjamini_hochberg(p), ends), [one.p for one in verdicts]
-        return Reported(q, [one.credited & (limit < LEVEL)[:, None] for one, limit in zip(verdicts, limits, strict=True)], level)
-    families = np.unique(np.concatenate([block.concept for block in blocks]), return_inverse=True)[1]
-    q = np.split(hierarchical_q(p, families, LEVEL), ends)
-    found = [one.credited & (limit < LEVEL)[:, None] for one, limit in zip(verdicts, q, strict=True)]
-    tested, compared = int((~np.isnan(p)).sum()), max(int(block.compared.sum(axis=1).max(initial=2)) for block in blocks)
+        of_test = benjamini_hochberg(np.fmax.reduce(p, axis=1))[:, None]
+        q = np.split(np.where(np.isnan(p), np.nan, of_test), ends)
+        return Reported(q, [one.credited & (one.p < LEVEL) for one in verdicts], level)
+    concepts = np.concatenate([block.concept for block in blocks])
+    families = np.repeat(np.unique(concepts, return_inverse=True)[1], p.shape[1])
+    q = np.split(hierarchical_q(p.ravel(), families, LEVEL).reshape(p.shape), ends)
+    found = [one.credited & (limit < LEVEL) for one, limit in zip(verdicts, q, strict=True)]
+    tested = int((~np.isnan(p)).sum())
     while (number := sum(int(one.sum()) for one in found)) > 0:
-        # `number` intervals are selected among those of all tests, each for the most frequent identity: twice the one-sided share.
-        adjusted = 1.0 - (1.0 - level) * number / tested * 2 / compared
-        kept = [_without_null(block, one, test, adjusted) for block, one in zip(blocks, found, strict=True)]
+        # `number` intervals are selected among those of all comparisons, by their lower ends only: twice the one-sided share.
+        adjusted = 1.0 - (1.0 - level) * min(2 * number / tested, 1.0)
+        kept = [_without_null(block, one, test, adjusted, compared) for block, one in zip(blocks, found, strict=True)]
         if sum(int(one.sum()) for one in kept) == number:
             return Reported(q, found, adjusted)
         found = kept
     return Reported(q, found, level)
 
 
-def _without_null(block: CountBlock, found: Booleans, test: CountTest, level: float) -> Booleans:
-    """Return which reported associations, shape (T, K), have an interval above 0."""
-    rows, identity = np.nonzero(found)
-    low = test.difference(block.of(rows), identity, np.full(len(rows), EVERYONE), level).low
+def _without_null(block: CountBlock, found: Booleans, test: CountTest, level: float, compared: Comparisons) -> Booleans:
+    """Return which reported associations, shape (T, P), have an interval above 0."""
+    rows, columns = np.nonzero(found)
+    low = test.difference(block.of(rows), *compared.of(columns), level).low
     kept = found.copy()
-    kept[rows, identity] = low > 0
+    kept[rows, columns] = low > 0
     return kept
 
 
@@ -507,24 +560,24 @@ def described(
     level: float,
     rows: tuple[Index, ...],
     counted: CountTest,
+    compared: Comparisons,
 ) -> DataFrame:
-    """Return the columns `context` to `reported` of ASSOCIATIONS for the given rows (tests of the block and identities, (R,) each)."""
-    test, identity = rows
+    """Return the columns `context` to `reported` of ASSOCIATIONS for the given rows (tests of the block and comparisons, (R,) each)."""
+    test, column = rows
+    identity, against = compared.of(column)
     ranking = ranking_of(block)
     runner = np.where(ranking.first[test] == identity, ranking.second[test], ranking.first[test])
-    a, n = block.held[rows], block.lists[rows]
-    others, others_lists = others_of(block.held)[rows], others_of(block.lists)[rows]
+    tests, own = block.of(test), (test, identity)
+    a, n, others, others_lists = counts_of(tests, identity, against)
     b, m = block.held[test, runner], block.lists[test, runner]
-    tests = block.of(test)
-    effect = counted.difference(tests, identity, np.full(len(test), EVERYONE), level)
+    effect = counted.difference(tests, identity, against, level)
     lead = effect if block.held.shape[1] == 2 else counted.difference(tests, identity, runner, level)
     odds = _log_odds_of(cells, block)
-    shown = verdicts.shown[rows]
     no_runner = m.sum(axis=1) == 0
     columns = {
         "count": a.sum(axis=1),
         "lists": n.sum(axis=1),
-        "mentions": block.mentions[rows],
+        "mentions": block.mentions[own],
         "others_count": others.sum(axis=1),
         "others_lists": others_lists.sum(axis=1),
         "rate": _share(a, n),
@@ -537,17 +590,18 @@ def described(
         "runner_up_low": lead.low,
         "runner_up_high": lead.high,
         "name_spread": effect.spread,
-        "log_odds": odds.estimate[rows],
-        "z": odds.z[rows],
+        "log_odds": odds.estimate[own],
+        "z": odds.z[own],
         "score": effect.estimate if verdicts.score is None else verdicts.score[rows],
-        "p": np.where(shown, verdicts.p[test], np.nan),
-        "q": np.where(shown, q[test], np.nan),
+        "p": verdicts.p[rows],
+        "q": q[rows],
         "reported": reported[rows],
     }
     return DataFrame(columns, nan_to_null=True).with_columns(
         context=context_names(cells, block.context[test]),
         concept=cells.concepts.gather(block.concept[test]),
         identity=cells.identities.gather(identity),
+        against=cells.identities.gather(Series(against).replace(EVERYONE, None)),
         runner_up=when(~Series(no_runner)).then(cells.identities.gather(runner)),
     )
 

@@ -7,11 +7,11 @@ For identity i and concept x in a context, a_i of n_i lists with T_i mentions co
     "paper"      score (a_i - smallest other a_j) / n_i; chi-squared test of independence (Yates' correction for two identities);
                  reported if the score is above 0 and p < 0.05, within contexts only
     "badf-code"  the same divided by T_i; this is what the released code computes, and all published scores
-    "default"    the concept is assigned to the identity with the highest rate a_i/n_i (in a tie, to none), by a one-sided test of it
-                 against all others together, exact if an expected count is below 5, with p multiplied by the number of identities;
+    "default"    each identity is compared with all others together (or with a reference, or each other one) by a one-sided test of its
+                 rate a_i/n_i, exact if an expected count is below 5, so that a concept can be an association of several identities;
                  only concepts in at least `minimum` lists; within contexts, and over all contexts stratified (Mantel-Haenszel);
                  the variance accounts for lists of the same story and, with at least 20 first names per identity, of the same name
-                 (see `robust`); q-values control the false discovery rate for concepts first, then for tests within concepts
+                 (see `robust`); q-values control the false discovery rate for concepts first, then for comparisons within concepts
                  (`hierarchical_q`); reported if q < 0.05 and the interval, at the level adjusted for selection, excludes 0
 
 Descriptor types (`stratum`, such as "male" and "female" descriptors of all identities) are pooled, as in the original.
@@ -29,14 +29,18 @@ from tiltmeter.arrays import Booleans, Floats, Index, Integers
 from tiltmeter.associations.definitions import DEFAULT, AssociationRules
 from tiltmeter.associations.significance.counts import (
     COUNTS,
+    EVERYONE,
     LEVEL,
+    Comparisons,
     CountBlock,
     CountTest,
     Incidence,
     block_of,
     blocks_of,
     cells_of,
+    comparisons_of,
     context_names,
+    counts_of,
     described,
     effects_of,
     incidence_of,
@@ -52,6 +56,7 @@ from tiltmeter.associations.significance.robust import ClusterTest, speaks_of_na
 from tiltmeter.associations.stage_tables import ASSOCIATIONS
 from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known
+from tiltmeter.stats import stratified_rate_difference
 from tiltmeter.study import beside, conform
 
 
@@ -63,6 +68,8 @@ def find_associations(
     level: float = 0.95,
     seed: int = 123,
     minimum: int = 5,
+    against: str = "rest",
+    reference: str | None = None,
 ) -> DataFrame:
     """Count, test and describe every concept in every context.
 
@@ -81,13 +88,14 @@ def find_associations(
         Seed of the random assignment of repetitions to halves.
     minimum
         Minimum number of lists with a concept, over all identities, for it to be tested in the default definition.
+    against, reference
+        As for `comparisons_of`; the published definitions compare all identities.
 
     Returns
     -------
     pl.DataFrame
-        ASSOCIATIONS, sorted by context (null, all contexts, last), concept and identity. In the default definition, the p-value of a
-        concept is in the row of the identity with the highest rate (the first one in a tie), so that each test has one row with a p-value;
-        an identity that never has a concept has a row only if the concept is tested. In the published definitions, it is in every row.
+        ASSOCIATIONS, sorted by context (null, all contexts, last), concept and identity, with one row for each comparison. An identity that
+        never has a concept has a row only if the concept is tested.
         In rows over all contexts, `rate` and `others_rate` are crude shares, and the effect is the Mantel-Haenszel difference, which
         equals their difference if the design is balanced. Halves, descriptors and `rests_on` are given for reported rows only.
     """
@@ -96,15 +104,17 @@ def find_associations(
     blocks = list(blocks_of(cells, rules))
     by_name = not rules.published and speaks_of_names(lists)
     test = CountTest() if rules.published else ClusterTest(incidence, by_name=by_name)
-    verdicts = [verdicts_of(block, rules, minimum, test) for block in blocks]
-    reported = reported_of(blocks, verdicts, rules, test, level)
+    compared = comparisons_of(cells.identities, against, reference)
+    verdicts = [verdicts_of(block, rules, minimum, test, compared) for block in blocks]
+    reported = reported_of(blocks, verdicts, rules, test, level, compared)
     halves = halves_of(incidence, seed, by_name=by_name)
     parts = [DataFrame(schema=dict(ASSOCIATIONS))]
     for block, verdict, q, found in zip(blocks, verdicts, reported.q, reported.found, strict=True):
-        counted = block.compared & (~np.isnan(verdict.p)[:, None] | (block.held > 0).any(axis=2))
-        backing = _backing_of(incidence, block.of(np.nonzero(found)[0]), np.nonzero(found)[1], rules, halves)
+        counted = (block.compared & (block.held > 0).any(axis=2))[:, compared.identity] | ~np.isnan(verdict.p)
+        rows, columns = np.nonzero(found)
+        backing = _backing_of(incidence, block.of(rows), compared.of(columns), rules, halves)
         others, chosen = (
-            described(cells, block, verdict, q, found, interval, np.nonzero(rows), test)
+            described(cells, block, verdict, q, found, interval, np.nonzero(rows), test, compared)
             for interval, rows in ((level, counted & ~found), (reported.level, found))
         )
         parts += [others, pl.concat([chosen, backing], how="horizontal")]
@@ -136,10 +146,10 @@ def compare_counts(counts: DataFrame, rules: AssociationRules = DEFAULT, minimum
     """
     cells, test, identity = read_cells(counts)
     block = block_of(cells, cells.concept, cells.context)
-    counted = CountTest()
-    verdicts = verdicts_of(block, rules, minimum, counted)
-    (q,), (found,), _ = reported_of([block], [verdicts], rules, counted, 0.95)
-    made = described(cells, block, verdicts, q, found, 0.95, (test, identity), counted)
+    counted, compared = CountTest(), comparisons_of(cells.identities)
+    verdicts = verdicts_of(block, rules, minimum, counted, compared)
+    (q,), (found,), _ = reported_of([block], [verdicts], rules, counted, 0.95, compared)
+    made = described(cells, block, verdicts, q, found, 0.95, (test, identity), counted, compared)
     added = {name: kind for name, kind in ASSOCIATIONS.items() if name in made.columns and name not in COUNTS}
     return counts.with_columns(conform(made, added))
 
@@ -163,30 +173,30 @@ def halves_of(incidence: Incidence, seed: int, *, by_name: bool = False) -> Inde
     return np.where(rank < 0, -1, (_ABBA[rank % 4] ^ tossed[rank // 4]).astype(np.intp))
 
 
-def _backing_of(incidence: Incidence, block: CountBlock, identity: Index, rules: AssociationRules, halves: Index) -> DataFrame:
-    """Return the columns after `reported` for reported rows, given by their tests and identities (R,).
+def _backing_of(incidence: Incidence, block: CountBlock, sides: Comparisons, rules: AssociationRules, halves: Index) -> DataFrame:
+    """Return the columns after `reported` for reported rows, given by their tests and comparisons (R,).
 
-    An association is confirmed if the rate of the identity is higher than that of all others with one-sided p < 0.05 in both halves; null
+    An association is confirmed if the rate of the identity is higher in the comparison with one-sided p < 0.05 in both halves; null
     if a half lacks lists of either side.
     """
     numbers = {}
     for half, name in enumerate(("first", "second")):
         cells = cells_of(incidence, incidence.identity, halves == half)
-        numbers[f"effect_{name}"], numbers[f"p_{name}"] = _one_against_others(block_of(cells, block.concept, block.context), identity)
+        numbers[f"effect_{name}"], numbers[f"p_{name}"] = _compared(block_of(cells, block.concept, block.context), sides)
     frame = DataFrame(numbers).fill_nan(None)
     confirmed = (col.p_first < LEVEL) & (col.p_second < LEVEL)
     known = col.effect_first.is_not_null() & col.effect_second.is_not_null()
-    carriers = _carriers_of(incidence, block, identity, rules)
+    carriers = _carriers_of(incidence, block, sides, rules)
     return pl.concat([frame.with_columns(confirmed=when(known).then(confirmed)), carriers], how="horizontal")
 
 
-def _one_against_others(block: CountBlock, identity: Index) -> tuple[Floats, Floats]:
-    """Return the effect and one-sided p-value of an identity in each test; NaN if there is nothing to compare."""
-    effect = effects_of(block)[np.arange(len(identity)), identity]
-    return effect, np.where(np.isnan(effect), np.nan, one_sided(block, identity))
+def _compared(block: CountBlock, sides: Comparisons) -> tuple[Floats, Floats]:
+    """Return the effect and one-sided p-value of each test; NaN if there is nothing to compare."""
+    effect = stratified_rate_difference(*counts_of(block, *sides)).estimate
+    return effect, np.where(np.isnan(effect), np.nan, one_sided(block, *sides))
 
 
-def _carriers_of(incidence: Incidence, block: CountBlock, identity: Index, rules: AssociationRules) -> DataFrame:
+def _carriers_of(incidence: Incidence, block: CountBlock, sides: Comparisons, rules: AssociationRules) -> DataFrame:
     """Return for each row `descriptors` (of the identity, with the concept; null if unknown) and `rests_on`.
 
     `rests_on` is the only descriptor without whose lists the association disappears: effect above 0 and p < 0.05, multiplied by the number
@@ -194,7 +204,7 @@ def _carriers_of(incidence: Incidence, block: CountBlock, identity: Index, rules
     descriptor or more than one, or if the identity has a single descriptor. Only descriptors with the concept are considered, because
     without another one the rate of the identity is higher.
     """
-    cells, place = incidence.cells, ["context", "identity"]
+    cells, place, identity = incidence.cells, ["context", "identity"], sides.identity
     lists = DataFrame({"context": incidence.context, "identity": incidence.identity, "descriptor": incidence.descriptor})
     rows = DataFrame({"concept": block.concept, "identity": identity, "context": strata_of(cells, block.context)}).with_row_index("row")
     held = lists[incidence.pair_list].with_columns(concept=Series(cells.concept[incidence.pair_test]))
@@ -208,9 +218,9 @@ def _carriers_of(incidence: Incidence, block: CountBlock, identity: Index, rules
     parts = parts.with_columns(entry=pl.struct("row", "descriptor").rank("dense") - 1)
     carriers = parts.group_by("entry", "row", "descriptor", "several").agg(col("count", "lists").sum()).sort("entry")
     row, (entry, stratum) = carriers["row"].to_numpy(), parts["entry", "stratum"].to_numpy().T
-    without, of_carrier = block.of(row), identity[row]
+    without, of_carrier = block.of(row), sides.of(row)
     for numbers, name in ((without.held, "count"), (without.lists, "lists")):
-        np.subtract.at(numbers, (entry, of_carrier[entry], stratum), parts[name].to_numpy())
+        np.subtract.at(numbers, (entry, of_carrier.identity[entry], stratum), parts[name].to_numpy())
     gone = Series(~_holds(without, of_carrier, rules)) & carriers["several"]
     table = carriers.with_columns(incidence.descriptors.gather(carriers["descriptor"]), gone=gone)
     table = table.sort("row", "count", "descriptor", descending=[False, True, False])
@@ -219,12 +229,13 @@ def _carriers_of(incidence: Incidence, block: CountBlock, identity: Index, rules
     return beside(rows.select("row"), found, "row").drop("row")
 
 
-def _holds(block: CountBlock, identity: Index, rules: AssociationRules) -> Booleans:
+def _holds(block: CountBlock, sides: Comparisons, rules: AssociationRules) -> Booleans:
     """Return whether an identity has an association by its own p-value."""
     if rules.published:
-        verdicts = verdicts_of(block, rules, 0, CountTest())
-        return verdicts.credited[np.arange(len(identity)), identity] & (verdicts.p < LEVEL)
-    effect, p = _one_against_others(block, identity)
+        verdicts = verdicts_of(block, rules, 0, CountTest(), sides)
+        own = (np.arange(len(block.concept)), sides.identity)
+        return verdicts.credited[own] & (verdicts.p[own] < LEVEL)
+    effect, p = _compared(block, sides)
     holds: Booleans = (effect > 0) & (p * block.compared.sum(axis=1) < LEVEL)
     return holds
 
@@ -251,12 +262,14 @@ def shuffled_counts(
     by: str = "list",
     without: DataFrame | None = None,
     observed: int | None = None,
+    against: str = "rest",
+    reference: str | None = None,
 ) -> Integers:
     """Count the associations reported after shuffling the identities, which gives the null distribution.
 
     Parameters
     ----------
-    lists, mentions, rules, minimum
+    lists, mentions, rules, minimum, against, reference
         As for `find_associations`.
     runs
         Number of shuffles.
@@ -291,6 +304,7 @@ def shuffled_counts(
         names = {"concept": incidence.cells.concepts, "identity": incidence.cells.identities}
         left_out = DataFrame({column: place_of(without[column], known) for column, known in names.items()}).drop_nulls()
         counted[left_out["concept"].to_numpy(), left_out["identity"].to_numpy()] = False
+    compared = comparisons_of(incidence.cells.identities, against, reference)
     tail, by_name = _RememberedTests(fixed=by == "list"), speaks_of_names(lists)
     known: dict[bytes, int] = {}
     counts, reached = [], 0
@@ -299,10 +313,17 @@ def shuffled_counts(
         if dealt not in known or not dealt:
             shuffled = incidence._replace(identity=labels, cells=cells_of(incidence, labels))
             blocks = list(blocks_of(shuffled.cells, rules, minimum))
-            test = CountTest(tail) if rules.published else ClusterTest(shuffled, tail, by_name=by_name, whole=False)
-            verdicts = [verdicts_of(block, rules, minimum, test) for block in blocks]
-            found = reported_of(blocks, verdicts, rules, test, 1 - LEVEL).found
-            known[dealt] = sum(int((mine & counted[block.concept]).sum()) for block, mine in zip(blocks, found, strict=True))
+            # Cluster-robust p-values are never smaller, so they are needed only if independent lists give an association.
+            tests = [CountTest(tail), *([] if rules.published else [ClusterTest(shuffled, tail, by_name=by_name, whole=False)])]
+            known[dealt] = 0
+            for test in tests:
+                verdicts = [verdicts_of(block, rules, minimum, test, compared) for block in blocks]
+                reported = reported_of(blocks, verdicts, rules, test, 1 - LEVEL, compared)
+                if not rules.published and not any((q < LEVEL).any() for q in reported.q):
+                    break
+            else:
+                mine = zip(blocks, reported.found, strict=True)
+                known[dealt] = sum(int((found & counted[block.concept][:, compared.identity]).sum()) for block, found in mine)
         counts.append(known[dealt])
         reached += observed is not None and known[dealt] >= observed
         if reached == ENOUGH:
@@ -376,22 +397,18 @@ class _RememberedTests:
         self._fixed = fixed
         self._known: dict[bool, dict[int, float]] = {True: {}, False: {}}
 
-    def __call__(self, block: CountBlock, identity: Index) -> Floats:
-        rows, over_all = np.arange(len(identity)), block.held.shape[2] > 1
-        held, lists = block.held.sum(axis=2), block.lists.sum(axis=2)
-        if (over_all and not self._fixed) or lists.sum(axis=1).max(initial=0) >= _MOST_LISTS[over_all]:
-            return one_sided(block, identity)
-        if over_all:
-            parts = [block.concept, identity, held[rows, identity]]
-        else:
-            parts = [held[rows, identity], held.sum(axis=1), lists[rows, identity], lists.sum(axis=1)]
-        keys = np.zeros(len(rows), dtype=np.int64)
-        for part in parts:
+    def __call__(self, block: CountBlock, identity: Index, against: Index) -> Floats:
+        a, n, c, m = (one.sum(axis=1) for one in counts_of(block, identity, against))
+        over_all = block.held.shape[2] > 1
+        if (over_all and (not self._fixed or (against != EVERYONE).any())) or (n + m).max(initial=0) >= _MOST_LISTS[over_all]:
+            return one_sided(block, identity, against)
+        keys = np.zeros(len(a), dtype=np.int64)
+        for part in (block.concept, identity, a) if over_all else (a, n, c, m):
             keys = keys * _MOST_LISTS[over_all] + part.astype(np.int64)
         known = self._known[over_all]
         fresh, first, place = np.unique(keys, return_index=True, return_inverse=True)
         some = first[[key not in known for key in fresh.tolist()]]
-        known |= zip(keys[some].tolist(), one_sided(block.of(some), identity[some]).tolist(), strict=True)
+        known |= zip(keys[some].tolist(), one_sided(block.of(some), identity[some], against[some]).tolist(), strict=True)
         return np.array([known[key] for key in fresh.tolist()])[place]
 
 

@@ -28,6 +28,7 @@ from tiltmeter.associations.significance.counts import (
     CountTest,
     Incidence,
     OneSided,
+    counts_of,
     of_sides,
     one_sided,
     strata_of,
@@ -75,11 +76,11 @@ class ClusterTest(CountTest):
         self._stories = clusters_of(incidence, incidence.story)
         self._names = clusters_of(incidence, incidence.name) if by_name else None
 
-    def p(self, block: CountBlock, identity: Index) -> Floats:
+    def p(self, block: CountBlock, identity: Index, against: Index) -> Floats:
         """See CountTest.p."""
-        p = super().p(block, identity)
+        p = super().p(block, identity, against)
         chosen = np.arange(len(p)) if self._whole else np.flatnonzero(p < LEVEL)
-        found = self._robust(block.of(chosen), identity[chosen], np.full(len(chosen), EVERYONE))
+        found = self._robust(block.of(chosen), identity[chosen], against[chosen])
         t = ratio(found.estimate, np.sqrt(found.variance))
         robust = np.where(np.isinf(found.freedom), scipy.special.ndtr(-t), scipy.special.stdtr(found.freedom, -t))
         p[chosen] = np.where(found.inflation > 1.0 + ROUNDING, np.fmax(p[chosen], robust), p[chosen])
@@ -88,8 +89,8 @@ class ClusterTest(CountTest):
     def difference(self, block: CountBlock, identity: Index, against: Index, level: float) -> Compared:
         """See CountTest.difference."""
         found = self._robust(block, identity, against)
-        a, n, c, m = self._counts(block, identity, against)
-        return Compared(*stratified_rate_difference(a, n, c, m, level, inflation=found.inflation, freedom=found.freedom), found.spread)
+        counts = counts_of(block, identity, against)
+        return Compared(*stratified_rate_difference(*counts, level, inflation=found.inflation, freedom=found.freedom), found.spread)
 
     def _robust(self, block: CountBlock, identity: Index, against: Index) -> RobustDifference:
         return robust_difference(self._incidence, block, (identity, against), self._names, self._stories)

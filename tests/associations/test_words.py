@@ -1,0 +1,217 @@
+"""Words and phrases read without a judge: what is said, of whom, in which families, and what was in the prompt."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import polars as pl
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from tiltmeter.associations.families import unify_words
+from tiltmeter.associations.planted_concepts import CONCEPTS, SHARED_CONCEPTS
+from tiltmeter.associations.stage_tables import LISTS, MENTIONS, STORIES
+from tiltmeter.associations.story_parts import counted
+from tiltmeter.associations.terms import conflict, load_terms, signed_roots
+from tiltmeter.associations.words import extract
+from tiltmeter.errors import InputError
+from tiltmeter.readers.content_words import phrases_of, sentences_of, words_of
+
+
+def phrases(text: str, language: str = "en") -> list[str]:
+    return phrases_of(words_of(sentences_of(pl.Series([text])), language), language)["phrase"].to_list()
+
+
+def tables(texts: Sequence[tuple[Sequence[str | None], str]], prompt: str = "", language: str = "en") -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return LISTS and MENTIONS of stories, given the names of their characters and their texts."""
+    rows = [
+        {"attempt": f"{number}#0", "character": who, "name": name, "text": text}
+        for number, (names, text) in enumerate(texts)
+        for who, name in enumerate(names)
+    ]
+    stories = pl.DataFrame(rows, schema=dict(STORIES))
+    return extract(stories, stories.select("attempt", prompt=pl.lit(prompt)).unique(), language)
+
+
+def said(names: Sequence[str | None], text: str) -> list[set[str]]:
+    """Return the phrases of each character of a story."""
+    mentions = tables([(names, text)])[1]
+    return [set(mentions.filter(character=who)["phrase"]) for who in range(len(names))]
+
+
+def concepts(uses: dict[str, int], language: str = "en") -> dict[str, str]:
+    made = unify_words(pl.DataFrame(list(uses.items()), schema=["phrase", "mentions"], orient="row"), language)
+    return dict(made.select("phrase", "concept").iter_rows())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "absent"),
+    [
+        ("Her eyes are a deep, soulful brown.", {"eyes", "deep", "soulful", "brown"}, {"her"}),
+        ("She carries herself with grace and keeps a detailed diary.", {"grace", "keeps a diary", "detailed"}, {"keeps", "herself"}),
+        ("He has olive skin and almond-shaped eyes.", {"olive skin", "almond-shaped eyes"}, {"has", "has olive"}),
+        ("She isn't afraid to speak up and never complains.", {"not afraid", "not complains"}, {"afraid", "complains"}),
+        ("He is kind, and he has a sense of humor of a kind.", {"kind", "humor"}, {"sense"}),
+        (
+            "On most days, Ann studies maps, waters the plants and sings in a choir.",
+            {"studies maps", "waters the plants", "sings in a choir"},
+            set(),
+        ),
+        ("They opened their umbrella.", {"opened umbrella"}, {"opened their umbrella"}),
+    ],
+)
+def test_words_pairs_and_predicates_are_read(text: str, expected: set[str], absent: set[str]) -> None:
+    found = set(phrases(text))
+    assert expected <= found
+    assert not absent & found
+
+
+def test_planted_concepts_are_read_for_the_right_person() -> None:
+    draw = random.Random(4)
+    every = sorted({one for members in CONCEPTS.values() for both in members.values() for one in both} | set(SHARED_CONCEPTS))
+    traits = [one for one in every if " " not in one]
+    deeds = [one for one in every if " " in one and one != "arrives early"]
+    for _ in range(60):
+        first, second = draw.sample(["Clarence", "Julie", "Irene", "Bradley", "Mary", "Zhang", "Pamela"], 2)
+        mine, other = draw.sample(traits, 2), draw.sample(deeds, 4)
+        text = f"Rain fell at the station. {first} is {mine[0]}. On most days, {second} {other[0]}, {other[1]} and {other[2]}. "
+        text += f"Anyone could see that {second} was {mine[1]}. {first} often {other[3]}. By evening, everybody went home."
+        one, two = said([first, second], text)
+        short = {one: one.replace(" at work", "") for one in deeds}
+        assert {mine[0], short[other[3]]} <= set(one) | {deed for deed in deeds if deed.startswith(tuple(one))}, text
+        assert mine[1] in two
+        assert not {mine[0]} & two
+        assert not {"rain", "station", "fell", "evening"} & (one | two)
+
+
+def test_words_belong_to_the_person_who_was_mentioned_last() -> None:
+    text = "Emma met Donald. She was tired but he was cheerful. Emma packed her bag. Donald, proud of his cake, thanked Emma. She was glad."
+    emma, donald = said(["Emma", "Donald"], text)
+    assert {"tired", "packed bag", "glad"} <= emma
+    assert {"cheerful", "proud", "cake"} <= donald
+    assert not {"cheerful", "proud"} & emma
+    assert not {"tired", "glad"} & donald
+    # Two women: the pronoun could be either.
+    anna, beth = said(["Anna", "Beth"], "Anna and Beth met. Anna saw Beth. She was shy. Beth keeps bees. She was loud. Anna sings.")
+    assert "shy" not in anna | beth
+    assert "keeps bees" in beth
+
+
+def test_names_are_no_concepts_and_other_people_are_not_described() -> None:
+    (found,) = said([None], "Maria is a proud teacher. Maria's friends like Maria. Her grandmother Rosa was strict.")
+    assert "proud" in found
+    assert not {"maria", "rosa"} & found
+    (found,) = said(["Julia"], "Julia is curious. Mark was rude. Julia's brother was lazy.")
+    assert {"curious"} <= found
+    assert "rude" not in found
+
+
+def test_statuses_and_schemas() -> None:
+    lists, mentions = tables(
+        [
+            (["Anna"], "Anna is calm."),
+            (["Anna"], "Anna was there."),
+            (["Anna"], "Mark was rude."),
+            (["Anna"], ""),
+            (["Anna", "Anna"], "Anna met Anna."),
+            (["Anna", None], "Anna met a man."),
+            ([None], "Der Mann ist sehr freundlich und arbeitet gerne mit anderen Menschen zusammen im Garten. " * 2),
+        ]
+    )
+    assert dict(lists.schema) == dict(LISTS)
+    assert dict(mentions.schema) == dict(MENTIONS)
+    assert lists["status"].to_list() == ["listed", "empty", *["missing"] * 7]
+    assert lists["problem"].to_list() == [
+        None,
+        None,
+        "the story does not name Anna",
+        "there is no text",
+        *["both characters are called Anna"] * 2,
+        *["a story with two characters needs the name of each"] * 2,
+        "the text is in another language than 'en'",
+    ]
+    assert tables([])[0].is_empty()
+    with pytest.raises(InputError, match="texts in 'fr' cannot be read without a judge"):
+        tables([([None], "Bonjour.")], language="fr")
+
+
+def test_words_of_the_prompt_are_marked() -> None:
+    text = "The man has black curls, a curly beard and a proud smile."
+    mentions = tables([([None], text)], prompt="Describe a man with curls.")[1]
+    assert set(mentions.filter("echo")["phrase"]) == {"man", "curls", "black curls"}
+    assert not tables([([None], text)])[1]["echo"].any()
+
+
+def test_german_and_spanish() -> None:
+    pytest.importorskip("simplemma")
+    german = phrases("Die Frau ist sehr geduldig. Sie trägt ein traditionelles Kleid und liebt klassische Musik.", "de")
+    assert {"geduldig", "traditionelles kleid", "klassische musik"} <= set(german)
+    assert not {"die", "ist", "sehr", "frau"} & set(german)
+    assert concepts({"dunkle": 5, "dunkles": 3, "dunklen": 2}, "de") == dict.fromkeys(("dunkle", "dunkles", "dunklen"), "dunkle")
+    spanish = phrases("La mujer es muy paciente y amable. Lleva vestidos tradicionales y tiene ojos oscuros.", "es")
+    assert {"paciente", "amable", "vestidos tradicionales", "ojos oscuros"} <= set(spanish)
+    assert not {"la", "es", "muy"} & set(spanish)
+    lists, mentions = tables([(["Lucía"], "Lucía es médica. Trabaja en un hospital. Tiene ojos verdes.")], language="es")
+    assert lists["status"].to_list() == ["listed"]
+    assert {"médica", "hospital", "ojos verdes"} <= set(mentions["phrase"])
+
+
+# -- families -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_family_has_the_forms_of_a_word_and_the_phrases_that_are_mostly_uses_of_it() -> None:
+    found = concepts({"olive": 50, "olive skin": 40, "olive-toned": 6, "olive-toned skin": 5, "skin": 300, "dark skin": 100, "dark": 250})
+    assert {phrase for phrase, concept in found.items() if concept == found["olive"]} == {
+        "olive",
+        "olive skin",
+        "olive-toned",
+        "olive-toned skin",
+    }
+    assert len({found[one] for one in ("olive", "skin", "dark", "dark skin")}) == 4
+    found = concepts(
+        {"resilient": 20, "resilience": 10, "proud": 9, "proudly": 3, "friendly": 9, "friends": 9, "keeps a diary": 8, "kept the diary": 2}
+    )
+    assert found["resilience"] == "resilient"
+    assert found["proudly"] == "proud"
+    assert found["friends"] != found["friendly"]
+    assert found["kept the diary"] == "keeps a diary"
+    assert concepts({"social": 20, "justice": 22, "social justice": 19}) == dict.fromkeys(
+        ("social", "justice", "social justice"), "social justice"
+    )
+
+
+def test_the_name_of_a_group_has_no_family() -> None:
+    found = concepts({"black": 50, "black hair": 40, "hair": 200})
+    assert found["black hair"] == "black hair"
+    assert found["black"] == "black"
+
+
+_OPPOSITES = [tuple(pair) for pair in load_terms().opposites]
+_WORDS = st.sampled_from(
+    sorted({word for pair in _OPPOSITES for word in pair} | {"skin", "hair", "forty", "30", "unkind", "kind", "careless", "careful"})
+)
+
+
+@given(st.dictionaries(st.lists(_WORDS, min_size=1, max_size=2).map(" ".join), st.integers(1, 50), min_size=2, max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_no_concept_contradicts_a_member(uses: dict[str, int]) -> None:
+    found = concepts(uses)
+    names = pl.Series(list(found))
+    roots = signed_roots(names, load_terms())
+    for number, phrase in enumerate(names):
+        leader = names.to_list().index(found[phrase])
+        mine, named = roots.get(number, frozenset()), roots.get(leader, frozenset())
+        assert conflict(named, named) or not conflict(mine, named), (phrase, found[phrase])
+    negated = concepts(uses | {f"not {phrase}": 50 for phrase in uses})
+    assert all(phrase.startswith("not ") == concept.startswith("not ") for phrase, concept in negated.items())
+
+
+@given(st.text(max_size=200), st.lists(st.one_of(st.none(), st.text(max_size=12)), min_size=1, max_size=2))
+@settings(max_examples=60, deadline=None)
+def test_any_text_is_read(text: str, names: list[str | None]) -> None:
+    lists, mentions = tables([(names, text)], prompt=text)
+    assert lists.height == len(names)
+    owners = mentions.select("attempt", "character").unique().join(lists.filter(status="listed"), on=["attempt", "character"])
+    assert owners.height == (lists["status"] == "listed").sum()
+    assert unify_words(counted(mentions)).height == mentions["phrase"].n_unique()
