@@ -326,6 +326,7 @@ def analyse(
     baseline: str | None = None,
     pair: str | Sequence[str] = (),
     feature: str | Sequence[str] = (),
+    cluster: str | None = None,
     judge: AskedModel | None = None,
     judge_base_url: str | None = None,
     judge_options: Mapping[str, Any] | None = None,
@@ -353,9 +354,10 @@ def analyse(
         The study whose prompts were answered, or the method for your own texts: "associations" or "benchmarks".
     model
         Name of the model, if the table has no column for it.
-    text, group, location, name, baseline, pair, feature
-        Columns of your own texts: the text; its group (several columns are combined); its setting and the person's name (associations);
-        the baseline text to compare with, the identifier of the same prompt across groups, and precomputed values (benchmarks).
+    text, group, location, name, baseline, pair, feature, cluster
+        Columns of your own texts: the text; its group (several columns are combined); what the comparison is stratified by, and the
+        person's name (associations); the baseline text to compare with, and precomputed values (benchmarks); the identifier of texts that
+        belong together across groups; what makes texts dependent, such as their author (associations).
     judge, judge_base_url, judge_options, definition, limit, seed, params, replace, limits, journal, out, display, engine, engine_options, \
     command
         See `run`.
@@ -382,7 +384,7 @@ def analyse(
 
     groups, pairs, features = ([one] if isinstance(one, str) else list(one) for one in (group, pair, feature))
     benchmark = str(study).startswith("benchmark")
-    if (text is not None or features or location or name or baseline or pairs) and not groups:
+    if (text is not None or features or location or name or cluster or baseline or pairs) and not groups:
         raise InputError(f"your own texts need {'--group' if benchmark else '--identity'} COLUMN, the group that each text is about")
     if groups and text is None and (not features or location or name or baseline):
         measured = ", or --feature COLUMN with precomputed values" if benchmark else ""
@@ -392,7 +394,7 @@ def analyse(
     judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options))
     settings = _settings(definition, limit, None, seed, None, params, replace) | {"judge": judging.name}
     resolved = runs.resolve(study, settings=settings)
-    columns = TextColumns(text, groups, location, name, baseline, tuple(pairs), tuple(features)) if groups else None
+    columns = TextColumns(text, groups, location, name, baseline, tuple(pairs), tuple(features), cluster) if groups else None
     asking = _asking(limits, journal, display, engine, engine_options)
     finished = analyse_responses(
         _sources(data), resolved, model=model, columns=columns, judge=judging.open(resolved), asking=asking, out=out, command=command

@@ -58,6 +58,8 @@ def concepts(uses: dict[str, int], language: str = "en") -> dict[str, str]:
             {"studies maps", "waters the plants", "sings in a choir"},
             set(),
         ),
+        ("This makes her an asset.", {"makes an asset"}, set()),
+        ("This makes him an asset.", {"makes an asset"}, set()),
         ("They opened their umbrella.", {"opened umbrella"}, {"opened their umbrella"}),
     ],
 )

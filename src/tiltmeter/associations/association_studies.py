@@ -46,7 +46,7 @@ class AssociationSuite:
     source = "Discovering Bias Associations through Open-Ended LLM Generations (2025)"
     description = "Which concepts does this model associate with which identities, without a predefined list?"
     parts = ("gender", "race", "religions")
-    reads = ("location", "name")
+    reads = ("location", "name", "pair", "cluster")
     """Optional columns of existing texts, in addition to text and identity."""
 
     def __call__(self, name: str | None = None, params: Mapping[str, str] | None = None) -> Study:
@@ -88,7 +88,7 @@ class AssociationSuite:
         Parameters
         ----------
         rows
-            One row per text: `text`, `identity`, and optionally `location` and `name` (of the person the text is about).
+            One row per text: `text`, `identity`, and optionally `location`, `name` (of the person the text is about), `pair` and `cluster`.
 
         Raises
         ------

@@ -19,6 +19,8 @@ STORIES: Schema = {
     "location": String,
     "stratum": String,  # lists of the same stratum can be compared: category and type of the pair ("male"), or "all"
     "repetition": Int32,
+    "pair": String,  # texts of the same pair are compared with each other; null if there are no pairs
+    "cluster": String,  # author or prompt, say: texts of the same cluster are not independent; null: the name
     "text": String,  # null if there is no story (refused, failed, empty)
 }
 """Input of the extraction: one row per story and character; both characters of a story are in consecutive rows."""

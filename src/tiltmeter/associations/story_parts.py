@@ -361,7 +361,7 @@ class OwnTexts(Stories):
     Parameters
     ----------
     texts
-        `prompt`, and `identity`, `name` and `location` of the person each text is about; null if unknown.
+        `prompt`, and `identity`, `name`, `location`, `pair` and `cluster` of each text; null if unknown.
     """
 
     name = "texts"
@@ -369,7 +369,10 @@ class OwnTexts(Stories):
     category = "identity"
 
     def __init__(self, texts: DataFrame) -> None:
-        self._texts = texts.select("identity", "name", "location", "prompt")
+        self._texts = texts.select("identity", "name", "location", "pair", "cluster", "prompt")
+        pairs = texts.drop_nulls("pair").group_by("pair").agg(groups=col.identity.n_unique())
+        if pairs.height and (pairs["groups"] < 2).all():
+            raise InputError("--pair: no value of this column has texts of two groups; choose the column that pairs the texts")
 
     def rows(self, settings: Settings) -> DataFrame:
         """Return one row per text; the prompt is empty if it is unknown."""
@@ -383,13 +386,21 @@ class OwnTexts(Stories):
             first_sample=lit(0),
         )
         turn = pl.int_range(pl.len()).over("identity", "location")  # assigns the texts of an identity to the two halves
-        own = made.select(turn=turn, identity_1="identity", descriptor_1="name", name_1="name", context="location", location="location")
+        person = {"identity_1": "identity", "descriptor_1": "name", "name_1": "name"}
+        own = made.select("pair", "cluster", "location", turn=turn, context="location", type="pair", **person)
         return pl.concat([conform(made, DESIGN), own], how="horizontal")
 
 
 ATTEMPT = pl.concat_str("prompt_id", lit("#"), "repetition")
 """The identifier of a story of one model, such as "gender/17/0/plain#3"."""
-_FACTORS = (*(f"{name}_{number}" for number in (1, 2) for name in ("identity", "descriptor", "name")), "type", "context", "location")
+_FACTORS = (
+    *(f"{name}_{number}" for number in (1, 2) for name in ("identity", "descriptor", "name")),
+    "type",
+    "context",
+    "location",
+    "pair",
+    "cluster",
+)
 
 
 def stories_of(answers: DataFrame) -> DataFrame:

@@ -48,17 +48,31 @@ def analyse(
             "--identity", "--group", metavar="COLUMN", help="Column with the group each text is about; repeat to combine columns."
         ),
     ] = None,
-    location: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the place that each text is about.")] = None,
+    location: Annotated[
+        str | None,
+        typer.Option(
+            "--location", "--by", metavar="COLUMN", help="Column to stratify the comparison by, such as a place or an occupation."
+        ),
+    ] = None,
     name: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the name of the person each text is about.")] = None,
     baseline: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column with the baseline text to compare each text with (benchmarks).")
     ] = None,
     pair: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="COLUMN", help="Column that identifies the same prompt across groups (benchmarks); repeat to combine columns."
-        ),
+        typer.Option(metavar="COLUMN", help="Column that identifies texts that belong together across groups; repeat to combine columns."),
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column with what makes texts dependent, such as their author or prompt (associations)."),
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="rest|each", help="Compare each group with all others together, or with each (associations).")
+    ] = None,
+    reference: Annotated[str | None, typer.Option(metavar="GROUP", help="Compare each group with this one (associations).")] = None,
+    keep_definitional: Annotated[
+        bool, typer.Option("--keep-definitional", help="Also report concepts that define a group or echo the prompt (associations).")
+    ] = False,
     feature: Annotated[
         list[str] | None,
         typer.Option(metavar="COLUMN", help="Column with precomputed values, instead of --text (benchmarks); repeat for several."),
@@ -84,6 +98,7 @@ def analyse(
     """Measure existing responses or texts. Calls no model, except a judge if you name one."""
     from tiltmeter.engine import Limits
 
+    chosen = {"against": against, "reference": reference, "keep": "definitional,echo" if keep_definitional else None}
     finish(
         tm.analyse(
             responses,
@@ -96,13 +111,14 @@ def analyse(
             baseline=baseline,
             pair=pair or (),
             feature=feature or (),
+            cluster=cluster,
             judge=judge,
             judge_base_url=judge_base_url,
             judge_options=o.key_values("-J", judge_options),
             definition=definition,
             limit=limit,
             seed=seed,
-            params=o.key_values("-P", params),
+            params=o.key_values("-P", params) | {name: value for name, value in chosen.items() if value is not None},
             replace=o.key_values("--replace", replace),
             limits=Limits(max_connections=max_connections),
             journal=journal,

@@ -60,8 +60,12 @@ class TextColumns:
         The texts; None if only values of features are given.
     location, name
         The setting of a text and the person it is about (associations).
-    baseline, pair
-        The text that each one is compared with, and the columns that identify the same prompt for several groups (benchmarks).
+    baseline
+        The text that each one is compared with (benchmarks).
+    pair
+        The columns that identify the same prompt, or the texts that belong together, for several groups.
+    cluster
+        What texts have in common that makes them dependent, such as the author (associations).
     feature
         Values measured elsewhere (benchmarks).
     """
@@ -73,6 +77,7 @@ class TextColumns:
     baseline: str | None = None
     pair: Sequence[str] = ()
     feature: Sequence[str] = ()
+    cluster: str | None = None
 
 
 def read_responses(path: Source) -> DataFrame:
@@ -95,7 +100,7 @@ def read_responses(path: Source) -> DataFrame:
 
 
 def read_texts(path: Source, columns: TextColumns) -> DataFrame:
-    """Return the rows of a file as `text`, `identity`, `location`, `name`, `baseline`, `pair`, `model`, `prompt` and `value:FEATURE`."""
+    """Return the rows of a file: `text`, `identity`, the other columns of TextColumns, `model`, `prompt` and `value:FEATURE`."""
     chosen = {flag: [given] if isinstance(given, str) else list(given or ()) for flag, given in asdict(columns).items()}
     table = _read_file(path, [column for names in chosen.values() for column in names])
     for flag, names in chosen.items():
@@ -110,7 +115,7 @@ def read_texts(path: Source, columns: TextColumns) -> DataFrame:
     chosen |= {name: [name] for name in plain}
     texts = {flag: pl.concat_str([col(one).cast(String) for one in names], separator=", ") for flag, names in chosen.items() if names}
     texts["identity"] = pl.concat_str([col(one).cast(String).str.strip_chars() for one in columns.identity], separator=", ")
-    wanted = ("identity", "pair", "text", "location", "name", "baseline", "model", "prompt")
+    wanted = ("identity", "pair", "text", "location", "name", "cluster", "baseline", "model", "prompt")
     rows = conform(table.select(**texts), dict.fromkeys(wanted, String)).with_columns(**values)
     empty = (rows["identity"].is_null() | (rows["identity"] == "")).arg_true()
     if len(empty):

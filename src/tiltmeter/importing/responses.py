@@ -161,7 +161,7 @@ def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns)
     suite = registry.load("studies", family)
     if getattr(suite, "of_texts", None) is None:
         raise InputError(f"{resolved.study.name} supports only answers to its own prompts; remove --text and --identity")
-    for flag in ("location", "name", "baseline", "pair", "feature"):
+    for flag in ("location", "name", "baseline", "pair", "feature", "cluster"):
         if getattr(columns, flag) and flag not in suite.reads:
             raise InputError(f"--{flag}: {family} do not use such a column; remove the flag")
     rows = pl.concat([read_texts(path, columns) for path in paths])

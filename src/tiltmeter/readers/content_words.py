@@ -158,7 +158,7 @@ _SPOT = ["row", "number", "place"]
 def phrases_of(words: DataFrame, language: str) -> DataFrame:
     """Return the phrases in sentences: content words, pairs of them, and in English verbs with their objects.
 
-    A negated word has "not" before it. Possessives, and adjectives of an object, are left out of phrases.
+    A negated word has "not" before it. Pronouns, possessives, and adjectives of an object, are left out of phrases.
 
     Parameters
     ----------
@@ -203,7 +203,8 @@ def _predicates(words: DataFrame, lists: Mapping[str, frozenset[str]]) -> DataFr
     )
     around = words.select("number", "place", next="form", next_kind="kind", next_content="content")
     steps = verbs.join(around, on=["number", "place"], maintain_order="left")
-    described = col.next_kind.is_in(["adjective", "adverb"]) | col.next.is_in(lists["possessives"])
+    unsaid = lists["possessives"].union(*(lists[name] for name in PRONOUNS))  # so that "makes her an asset" is as "makes him an asset"
+    described = col.next_kind.is_in(["adjective", "adverb"]) | col.next.is_in(unsaid)
     shown = col.next.is_in(lists["articles"] | lists["links"])
     is_object = col.next_content & col.next_kind.is_in(["noun", "name"])
     own = ["number", "start"]

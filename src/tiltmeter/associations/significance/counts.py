@@ -29,7 +29,7 @@ from tiltmeter.stats import (
     stratified_greater,
     stratified_rate_difference,
 )
-from tiltmeter.study import beside
+from tiltmeter.study import beside, conform
 
 COUNTS = {
     "context": String,
@@ -64,8 +64,9 @@ class Incidence(NamedTuple):
     stratum: Index  # (L,)
     descriptor: Index  # (L,) index in `descriptors`; -1: unknown
     repetition: Index  # (L,) rank of the repetition; -1: unknown
-    name: Index  # (L,) index of the first name; -1: unknown
-    story: Index  # (L,) index of the story
+    name: Index  # (L,) index of the first name or other cluster; -1: unknown
+    story: Index  # (L,) index of the story, or of the pair of texts
+    paired: bool  # whether texts are compared within pairs
     mentions: Floats  # (L,) number of mentions
     descriptors: Series  # names, grouped by identity
     pair_list: Index  # (P,)
@@ -89,7 +90,7 @@ def incidence_of(lists: DataFrame, mentions: DataFrame) -> Incidence:
     InputError
         There are lists of fewer than two identities.
     """
-    counted = lists.filter(col.status != "missing").with_row_index("list")
+    counted = conform(lists, {"pair": String, "cluster": String}, further=True).filter(col.status != "missing").with_row_index("list")
     named = (_numbered(counted[name]) for name in ("identity", "context", "stratum"))
     (identities, identity), (contexts, context), (_, stratum) = named
     if len(identities) < 2:
@@ -112,8 +113,9 @@ def incidence_of(lists: DataFrame, mentions: DataFrame) -> Incidence:
         stratum,
         _index(numbered["place"]),
         _index(counted["repetition"].rank("dense") - 1),
-        _index(counted["name"].rank("dense") - 1),
-        _index(counted["attempt"].rank("dense") - 1),
+        _index(counted.select(pl.coalesce("cluster", "name").rank("dense") - 1).to_series()),
+        _index(counted.select(pl.coalesce("pair", "attempt").rank("dense") - 1).to_series()),
+        counted["pair"].count() > 0,
         np.bincount(_index(mentioned["list"]), minlength=counted.height).astype(np.float64),
         descriptors["descriptor"],
         pair_list,

@@ -16,8 +16,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 import scipy  # submodules are loaded on first use
-from polars import DataFrame, col
+from polars import DataFrame, String, col
 
 from tiltmeter.arrays import Booleans, Floats, Index
 from tiltmeter.associations.significance.counts import (
@@ -34,6 +35,7 @@ from tiltmeter.associations.significance.counts import (
     strata_of,
 )
 from tiltmeter.stats import ratio, stratified_rate_difference
+from tiltmeter.study import conform
 
 FEWEST_NAMES = 20
 """Minimum number of first names of each identity for results to generalise to names like these."""
@@ -78,6 +80,8 @@ class ClusterTest(CountTest):
 
     def p(self, block: CountBlock, identity: Index, against: Index) -> Floats:
         """See CountTest.p."""
+        if self._incidence.paired:
+            return paired_p(self._incidence, block, (identity, against), self._stories)
         p = super().p(block, identity, against)
         chosen = np.arange(len(p)) if self._whole else np.flatnonzero(p < LEVEL)
         found = self._robust(block.of(chosen), identity[chosen], against[chosen])
@@ -97,8 +101,10 @@ class ClusterTest(CountTest):
 
 
 def speaks_of_names(lists: DataFrame) -> bool:
-    """Return whether every list (LISTS) has a first name and every identity has at least FEWEST_NAMES distinct names."""
-    names = lists.filter(col.status != "missing").group_by("identity").agg(col.name.n_unique(), unknown=col.name.null_count())
+    """Return whether every list (LISTS) has a first name (or cluster) and every identity at least FEWEST_NAMES distinct ones."""
+    named = conform(lists, {"cluster": String}, further=True).filter(col.status != "missing")
+    name = pl.coalesce("cluster", "name")
+    names = named.group_by("identity").agg(name=name.n_unique(), unknown=name.null_count())
     return bool(names.select((col.name.min() >= FEWEST_NAMES) & (col.unknown.sum() == 0)).item())
 
 
@@ -156,6 +162,41 @@ def robust_difference(
         variance = np.maximum(variance, by_name + variance - independent)
     inflation = np.maximum(np.where(independent > 0, ratio(variance, independent), 1.0), LEAST_INFLATION)
     return RobustDifference(scores.estimate, inflation * independent, inflation, freedom, spread)
+
+
+def paired_p(incidence: Incidence, block: CountBlock, sides: tuple[Index, Index], pairs: ListClusters) -> Floats:
+    """Return one-sided p-values (R,) of the rate of one side being higher than that of the other within pairs of texts.
+
+    With one text of either side in a pair, the p-value is that of McNemar's exact test. Otherwise the numbers of texts with the concept are
+    compared with their expectation within each pair, as in the test of Mantel and Haenszel, with a correction for continuity.
+
+    Parameters
+    ----------
+    block, sides
+        As for `robust_difference`.
+    pairs
+        Texts that belong together.
+    """
+    scores, (identity, against) = _Scores(incidence, block, sides), sides
+    total, by_pair = len(pairs.sizes), pairs.sizes.sum(axis=2)
+    cells, entry = np.unique(scores.row * total + pairs.number[scores.lists], return_inverse=True)
+    row, pair = np.divmod(cells, total)
+    facing = against[scores.row]
+    compared = (scores.side == 0) | (facing == EVERYONE) | (incidence.identity[scores.lists] == facing)
+    own, held = (np.bincount(entry, chosen.astype(np.float64), minlength=len(cells)) for chosen in (scores.side == 0, compared))
+    mine = by_pair[pair, identity[row]]
+    others = np.where(against[row] == EVERYONE, by_pair[pair].sum(axis=1) - mine, by_pair[pair, against[row]])
+    size = mine + others
+    expected = ratio(mine * held, size)
+    variance = np.nan_to_num(ratio(expected * others * (size - held), size * (size - 1)))
+    excess, spread = (np.bincount(row, values, minlength=len(identity)) for values in (own - expected, variance))
+    p: Floats
+    if (size[(mine > 0) & (others > 0)] == 2).all():
+        more, differ = excess + 2 * spread, 4 * spread  # of the discordant pairs, and of those with the concept on this side
+        p = scipy.stats.binom.sf(more - 1, differ, 0.5)
+    else:
+        p = scipy.special.ndtr(-ratio(excess - 0.5, np.sqrt(spread)))
+    return np.nan_to_num(p, nan=1.0)
 
 
 class _Scores:

@@ -1,0 +1,165 @@
+"""Comparisons of own texts: pairs, clusters, strata and a reference group, against other computations of the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import binom
+
+from conftest import Tiltmeter
+from tiltmeter.associations.significance import find_associations, shuffled_counts
+from tiltmeter.associations.stage_tables import LISTS
+from tiltmeter.runs import load
+from tiltmeter.study import conform
+
+
+def lists_of(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """LISTS and mentions of rows with `identity`, `pair` and any of `context` and `cluster`, and the `concepts` of each list."""
+    made = rows.with_row_index("row").with_columns(attempt=pl.format("{}#0", "row"), character=pl.lit(0), status=pl.lit("listed"))
+    stratum = pl.coalesce("pair", pl.lit("all")) if "pair" in rows.columns else pl.lit("all")
+    mentions = made.select("attempt", pl.col("character").cast(pl.Int8), concept="concepts").explode("concept").drop_nulls()
+    return conform(made.with_columns(stratum=stratum), LISTS), mentions
+
+
+def paired(seed: int, pairs: int, correlation: float, effect: float) -> pl.DataFrame:
+    """Pairs of texts of two groups: whether each has "warm", which members of a pair tend to share; group "W" has it more often."""
+    draw = np.random.default_rng(seed)
+    common, own = draw.random(pairs), draw.random((2, pairs))
+    chance = np.where(draw.random((2, pairs)) < correlation, common, own)
+    warm = np.stack([chance[0] < 0.3 + effect, chance[1] < 0.3])
+    return pl.concat(
+        pl.DataFrame({"identity": name, "pair": [f"p{i}" for i in range(pairs)], "concepts": [["warm"] if one else [] for one in mine]})
+        for name, mine in zip("WM", warm, strict=True)
+    )
+
+
+def test_pairs_are_tested_by_mcnemar() -> None:
+    rows = paired(3, 400, 0.8, 0.12)
+    found = find_associations(*lists_of(rows)).filter(identity="W").row(0, named=True)
+    wide = rows.with_columns(held=pl.col("concepts").list.len() > 0).pivot("identity", index="pair", values="held")
+    more, fewer = ((wide["W"] & ~wide["M"]).sum(), (wide["M"] & ~wide["W"]).sum())
+    assert found["p"] == pytest.approx(binom.sf(more - 1, more + fewer, 0.5))
+    assert found["effect"] == pytest.approx((more - fewer) / 400)
+    unpaired = find_associations(*lists_of(rows.drop("pair"))).filter(identity="W").row(0, named=True)
+    assert found["high"] - found["low"] < 0.75 * (unpaired["high"] - unpaired["low"])
+    assert found["p"] < unpaired["p"]
+
+
+def test_no_more_than_the_nominal_share_of_pairs_without_an_effect_is_reported() -> None:
+    reported = [find_associations(*lists_of(paired(seed, 120, 0.8, 0.0)))["reported"].any() for seed in range(200)]
+    assert sum(reported) <= 20
+    # Several groups in each pair: a text of each, and the one with the concept drawn at random.
+    draw = np.random.default_rng(5)
+    false = 0
+    for _ in range(100):
+        holder = draw.integers(0, 4, 150)
+        rows = pl.concat(
+            pl.DataFrame(
+                {"identity": str(one), "pair": [f"p{i}" for i in range(150)], "concepts": [["x"] if who == one else [] for who in holder]}
+            )
+            for one in range(4)
+        )
+        false += find_associations(*lists_of(rows))["reported"].any()
+    assert false <= 12
+
+
+def test_shuffled_pairs_stay_pairs() -> None:
+    rows = paired(4, 300, 0.95, 0.15)
+    lists, mentions = lists_of(rows)
+    assert find_associations(lists, mentions)["reported"].any()
+    assert shuffled_counts(lists, mentions, runs=40).sum() <= 4
+
+
+def test_clusters_widen_intervals() -> None:
+    draw = np.random.default_rng(8)
+    authors = [f"{group}{number}" for group in "AB" for number in range(30)]
+    likes = dict(zip(authors, draw.random(60) < 0.35, strict=True))
+    rows = pl.DataFrame(
+        [
+            {"identity": one[0], "cluster": one, "concepts": ["x"] if likes[one] != (draw.random() < 0.05) else []}
+            for one in authors
+            for _ in range(20)
+        ]
+    )
+    clustered, alone = (find_associations(*lists_of(one)).sort("identity")[0] for one in (rows, rows.drop("cluster")))
+    width = [float((one["high"] - one["low"]).item()) for one in (clustered, alone)]
+    assert width[0] > 2.5 * width[1]
+
+
+@pytest.fixture
+def letters(tmp_path: Path) -> Path:
+    """Letters of women and men for the same posts, by six authors."""
+    draw = np.random.default_rng(2)
+    rows = []
+    for number in range(120):
+        for name, group in (("Anna", "women"), ("Paul", "men")):
+            trait = "warm" if draw.random() < (0.6 if group == "women" else 0.2) else "punctual"
+            role = "She is a mother." if group == "women" and number % 4 == 0 else ""
+            rows.append((group, number, f"author {number % 6}", ("nurse", "clerk")[number % 2], f"{name} is {trait}. {role}"))
+    table = pl.DataFrame(rows, schema=["group", "post", "author", "occupation", "text"], orient="row")
+    table.write_csv(tmp_path / "letters.csv")
+    return tmp_path / "letters.csv"
+
+
+def test_own_texts_are_compared_as_asked(tiltmeter: Tiltmeter, tmp_path: Path, letters: Path) -> None:
+    plain = ("analyse", str(letters), "--study", "associations", "--text", "text", "--identity", "group")
+    done = tiltmeter(*plain, "--pair", "post", "--by", "occupation", "--cluster", "author", "--reference", "men", "--out", "run")
+    assert done.returncode == 0, done.stderr
+    found = load(tmp_path / "run").table("associations").filter("reported")
+    assert set(found.select("label", "identity", "against").rows()) == {("warm", "women", "men"), ("punctual", "men", "women")}
+    assert set(found["context"]) == {None, "nurse", "clerk"}
+    assert "men 2" in done.stdout.replace("  ", " "), "the share of the reference is named"
+    held = tiltmeter(*plain, "--out", "held")
+    assert "mother" in held.stdout.partition("Excluded as definitional")[2]
+    kept = tiltmeter(*plain, "--keep-definitional", "--out", "kept")
+    assert kept.returncode == 0, kept.stderr
+    assert ("women", "mother") in load(tmp_path / "kept").findings.filter(metric="association").select("group", "concept").rows()
+    assert "Excluded as definitional" not in kept.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--reference", "woman"), "there is no group 'woman' to compare with: did you mean women"),
+        (("--against", "all"), "-P against=all"),
+        (("--pair", "group"), "no value of this column has texts of two groups"),
+        (("--cluster", "autor"), "--cluster autor"),
+        (("--reference", "men", "--definition", "paper"), "fixes what is compared"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(tiltmeter: Tiltmeter, letters: Path, options: tuple[str, ...], message: str) -> None:
+    done = tiltmeter("analyse", str(letters), "--study", "associations", "--text", "text", "--identity", "group", "--out", "run", *options)
+    assert done.returncode == 2, done.stdout
+    assert message in done.stderr.replace("\n", " ")
+
+
+@pytest.mark.verify
+def test_letters_of_women_and_men_for_the_same_post(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path) -> None:
+    """120 reference letters in 60 pairs: differences and p-values are those of the discordant pairs, counted here from the evidence."""
+    data = shared / "data" / "letters" / "clg_letters.csv"
+    columns = ("--text", "chatgpt_gen", "--identity", "gender", "--name", "name", "--pair", "age", "--pair", "occupation")
+    done = tiltmeter("analyse", str(data), "--study", "associations", *columns, "--out", "run")
+    assert done.returncode == 0, done.stderr
+    run = load(tmp_path / "run")
+    assert set(run.definitional.select("group", "concept").rows()) == {("female", "female"), ("male", "male")}
+    texts = (
+        pl.read_csv(data)
+        .with_row_index("item")
+        .select(attempt=pl.format("texts/{}#0", "item"), pair=pl.format("{}, {}", "age", "occupation"))
+    )
+    mentions = run.table("mentions").join(run.table("concepts").select("phrase", "concept"), on="phrase").join(texts, on="attempt")
+    tested = run.table("associations").filter(pl.col("p").is_not_null(), pl.col("p") < 1)
+    assert tested.height > 100
+    for row in tested.head(300).iter_rows(named=True):
+        holds = mentions.filter(concept=row["concept"])
+        own, others = (set(holds.filter((pl.col("identity") == row["identity"]) == mine)["pair"]) for mine in (True, False))
+        more, fewer = len(own - others), len(others - own)
+        assert row["effect"] == pytest.approx((more - fewer) / 60)
+        assert row["p"] == pytest.approx(binom.sf(more - 1, more + fewer, 0.5))
+        assert row["low"] <= row["effect"] <= row["high"]
+        if row["reported"]:  # the odds ratio of discordant pairs
+            assert more / max(fewer, 0.5) > 2
+            assert row["low"] > 0
