@@ -40,7 +40,7 @@ def test_pairs_are_tested_by_mcnemar() -> None:
     rows = paired(3, 400, 0.8, 0.12)
     found = find_associations(*lists_of(rows)).filter(identity="W").row(0, named=True)
     wide = rows.with_columns(held=pl.col("concepts").list.len() > 0).pivot("identity", index="pair", values="held")
-    more, fewer = ((wide["W"] & ~wide["M"]).sum(), (wide["M"] & ~wide["W"]).sum())
+    more, fewer = (int((wide[one] & ~wide[other]).sum()) for one, other in ("WM", "MW"))
     assert found["p"] == pytest.approx(binom.sf(more - 1, more + fewer, 0.5))
     assert found["effect"] == pytest.approx((more - fewer) / 400)
     unpaired = find_associations(*lists_of(rows.drop("pair"))).filter(identity="W").row(0, named=True)

@@ -7,6 +7,8 @@ mention nobody are left out, and pronouns that could refer to either of two peop
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 from polars import DataFrame, Expr, Series, String, col, lit, when
 
@@ -66,11 +68,8 @@ def extract(stories: DataFrame, prompts: DataFrame, language: str = "en", terms:
         LISTS, in the order of `stories`, and MENTIONS.
     """
     texts = stories.group_by("attempt", maintain_order=True).agg(col.text.first().fill_null(""), col.name, col.character)
-    several = [form for form in load_terms(terms).forms() if " " in form]
-    texts = texts.with_columns(
-        col.text.str.replace_many(several, [form.replace(" ", "-") for form in several], ascii_case_insensitive=True)
-    )
-    found = [_read(part, language) for part in texts.iter_slices(_AT_ONCE)] or [_read(texts, language)]
+    joined = [form for form in load_terms(terms).forms() if " " in form]
+    found = [_read(part, language, joined) for part in texts.iter_slices(_AT_ONCE)] or [_read(texts, language, joined)]
     problems, mentions = (pl.concat(tables) for tables in zip(*found, strict=True))
     mentions = mentions.with_columns(echo=_echoes(mentions, prompts, language))
     owner = ["attempt", "character"]
@@ -82,12 +81,13 @@ def extract(stories: DataFrame, prompts: DataFrame, language: str = "en", terms:
     return conform(lists, LISTS), conform(kept, MENTIONS)
 
 
-def _read(texts: DataFrame, language: str) -> tuple[DataFrame, DataFrame]:
+def _read(texts: DataFrame, language: str, joined: Sequence[str]) -> tuple[DataFrame, DataFrame]:
     """Return the `problem` of each list with one, and the phrases of each list, of some texts."""
     owners = texts.with_row_index("row").select("row", "attempt", "character", "name")
     people = owners.explode("character", "name").with_columns(who=col.character, several=pl.len().over("row") > 1)
     sentences = sentences_of(texts["text"])
-    words = _attributed(words_of(sentences, language), people, language)
+    as_one = col.silent.str.replace_many(list(joined), [form.replace(" ", "-") for form in joined], ascii_case_insensitive=True)
+    words = _attributed(words_of(sentences.with_columns(silent=as_one), language), people, language)
     phrases = phrases_of(words, language).filter(col.who >= 0)
     said = phrases.unique(["row", "who", "phrase"], keep="first", maintain_order=True).with_columns(character=col.who.cast(pl.Int8))
     mentions = said.join(owners.select("row", "attempt"), on="row", maintain_order="left").join(

@@ -6,14 +6,16 @@ languages, whose words come from `simplemma`, any two adjacent content words are
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 
 import polars as pl
-from polars import DataFrame, Expr, Series, String, col, lit, when
+from polars import DataFrame, Expr, Series, String, UInt32, col, lit, when
 
 from tiltmeter.errors import InputError
+from tiltmeter.readers.grammar import sentences, speech, tagger
 from tiltmeter.registry import check_known
 from tiltmeter.yaml_files import packaged_yaml
 
@@ -56,33 +58,35 @@ def word_lists(language: str) -> Mapping[str, frozenset[str]]:
 
 # -- words ------------------------------------------------------------------------------------------------------------
 
-_APOSTROPHES, _HYPHENS = "[\u2019\u2018\u0060\u00b4]", "[\u2010\u2011]"
-_ABBREVIATION = r"\b(Mr|Mrs|Ms|Mx|Dr|Prof|St|Jr|Sr|Rev|vs|e\.g|i\.e|a\.m|p\.m|[A-Z])\."
-_END = r"([.!?\u2026\u3002]+[\"'\u201d)\]*_]*)\s+"
-_SPEECH = r"\u201c[^\u201c\u201d]*\u201d|\"[^\"\n]*[,.!?]\"|\u00ab[^\u00ab\u00bb]*\u00bb"
 _MOSTLY = 0.5
-"""If a larger share of a text is in quotation marks, it is read as if it were not quoted."""
+"""If a larger share of a text is direct speech, it is read as if it were not quoted."""
+_LINE = re.compile(r"[^\s](?:.*[^\s])?")
 _WORD = r"n't\b|'(?:s|re|ve|ll|d|m)\b|[\p{L}\p{M}\p{N}]+(?:[-'][\p{L}\p{M}\p{N}]+)*|[^\s\p{L}\p{M}\p{N}'\-]"
-_DOT, _CUT = "\u2024", "\u0001"
 
 
 def sentences_of(texts: Series) -> DataFrame:
-    """Return `row` (of the text), `number` and `sentence` of each sentence, without direct speech."""
-    written = texts.str.replace_all(_APOSTROPHES, "'").str.replace_all(_HYPHENS, "-")
-    silent = written.str.replace_all(_SPEECH, ' " ')
-    kept = silent.zip_with(silent.str.len_chars() >= _MOSTLY * written.str.len_chars(), written)
-    marked = kept.str.replace_all(_ABBREVIATION, f"${{1}}{_DOT}").str.replace_all(_END, f"${{1}}{_CUT}").str.replace_all(r"\s*\n\s*", _CUT)
-    rows = marked.str.split(_CUT).alias("sentence").to_frame().with_row_index("row").explode("sentence")
-    rows = rows.with_columns(col.sentence.str.replace_all(_DOT, ".", literal=True).str.strip_chars()).filter(col.sentence != "")
-    return rows.with_row_index("number").select("row", "number", "sentence")
+    """Return `row` (of the text), `number`, `sentence` and `silent`, the sentence without direct speech, of each sentence."""
+    rows = [(row, *found) for row, text in enumerate(texts) for found in _sentences(text)]
+    return DataFrame(rows, schema={"row": UInt32, "sentence": String, "silent": String}, orient="row").with_row_index("number")
 
 
-def words_of(sentences: DataFrame, language: str) -> DataFrame:
+def _sentences(text: str) -> Iterator[tuple[str, str]]:
+    spoken = speech(text)
+    silent = text
+    if sum(end - start for start, end in spoken) <= _MOSTLY * len(text):
+        for start, end in spoken:
+            silent = f'{silent[:start]}"{" " * (end - start - 1)}{silent[end:]}'
+    for start, end in sentences(text):
+        for line in _LINE.finditer(text, start, end):
+            yield line.group(), silent[slice(*line.span())]
+
+
+def words_of(rows: DataFrame, language: str) -> DataFrame:
     """Split sentences into words.
 
     Parameters
     ----------
-    sentences
+    rows
         From `sentences_of`.
     language
         "en", "de", ...
@@ -95,8 +99,9 @@ def words_of(sentences: DataFrame, language: str) -> DataFrame:
         and `content` (whether it is a word with content of its own).
     """
     lists = word_lists(language)
-    split = col.sentence.str.replace_all(r"(?i)n't\b", " n't") if language == "en" else col.sentence
-    words = sentences.select("row", "number", word=split.str.replace_all(r"'(s|re|ve|ll|d|m)\b", " '$1").str.extract_all(_WORD))
+    plain = col.silent.str.replace_all("[\u2019\u2018\u0060\u00b4]", "'").str.replace_all("[\u2010\u2011]", "-")
+    split = plain.str.replace_all(r"(?i)n't\b", " n't") if language == "en" else plain
+    words = rows.select("row", "number", word=split.str.replace_all(r"'(s|re|ve|ll|d|m)\b", " '$1").str.extract_all(_WORD))
     words = words.explode("word").drop_nulls().with_columns(place=pl.int_range(pl.len()).over("number"), form=col.word.str.to_lowercase())
     known = _form_table(words["form"].unique(maintain_order=True), language)
     words = words.join(known, on="form", how="left", maintain_order="left")
@@ -123,8 +128,6 @@ def _form_table(forms: Series, language: str) -> DataFrame:
 @lru_cache(maxsize=1 << 17)
 def _kinds(form: str) -> tuple[str, ...]:
     """Return the possible kinds of an English word form, the most likely first."""
-    from tiltmeter.readers.grammar import tagger
-
     found = tagger().tag_word(form) or [(tagger().analyze(form)[1], 0.0)]
     best = found[0][1]
     return tuple(dict.fromkeys(_KINDS.get(tag[:2], "other") for tag, probability in found if probability > best - _LIKELY))
@@ -267,8 +270,6 @@ def _lemmas(forms: Iterable[str], language: str) -> Iterable[str]:
 @lru_cache(maxsize=1 << 17)
 def _english_lemma(form: str) -> str:
     """Return the lemma of a noun or verb; other words are unchanged."""
-    from tiltmeter.readers.grammar import tagger
-
     kinds = _kinds(form)
     if len(form) > _LONGEST or not form[0].isalpha() or not {"noun", "verb"} & set(kinds[:2]):
         return form

@@ -1,0 +1,65 @@
+"""1,350 descriptions of people by text-davinci-003: the published marked words are found, and shuffled groups show nothing."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tiltmeter.associations.families import unify_words
+from tiltmeter.associations.significance import find_associations
+from tiltmeter.associations.stage_tables import STORIES
+from tiltmeter.associations.story_parts import counted
+from tiltmeter.associations.words import extract
+from tiltmeter.readers.content_words import word_lists
+from tiltmeter.study import conform
+
+pytestmark = pytest.mark.verify
+
+GROUPS = {
+    "race": {"White": "a White", "Black": "a Black", "Asian": "an Asian", "ME": "a Middle-Eastern", "Latine": "a Latine"},
+    "gender": {"man": "M", "woman": "W", "nonbinary": "N"},
+}
+DEMONYMS = {"white", "black", "asian", "african", "caucasian", "chinese", "middleeastern", "middle", "eastern", "east", "latino", "latina"}
+DEMONYMS |= {"latin", "latinx", "spanish", "mexican", "american", "man", "woman", "women", "nonbinary", "female", "male"}
+CONTRACTIONS = {"hes", "dont", "doesnt", "theyre", "theythem"}
+KEPT_APART = {"may", "could", "might", "one", "way", "ways", "someone", "person"}
+"""Function words of the published lists."""
+
+
+def stem(word: str) -> str:
+    """A crude stem, not the one of the package: the first letters of a word without its ending."""
+    bare = word.replace("-", "")
+    for ending in ("ness", "ing", "ies", "ed", "es", "ly", "s", "y", "e"):
+        if bare.endswith(ending) and len(bare) - len(ending) >= 4:
+            return bare.removesuffix(ending)
+    return bare
+
+
+@pytest.mark.parametrize("attribute", ["race", "gender"])
+def test_published_marked_words_are_found_for_the_right_group(attribute: str, shared: Path) -> None:
+    folder = shared / "data" / "personas"
+    with gzip.open(folder / "dv3_main_generations.csv.gz") as file:
+        texts = pl.read_csv(file.read()).with_row_index("row")
+    rows = texts.select(attempt=pl.format("{}#0", "row"), character=0, identity=attribute, text="text", stratum=pl.lit("all"), repetition=0)
+    stories = conform(rows, STORIES)
+    lists, mentions = extract(stories, stories.select("attempt", prompt=pl.lit("")))
+    assert (lists["status"] == "listed").all()
+    families = unify_words(counted(mentions)).select("phrase", "concept")
+    mentions = mentions.join(families, on="phrase")
+    reported = find_associations(lists, mentions).filter("reported").join(families, on="concept")
+    marked = json.loads((folder / "marked_words_dv3.json").read_text())
+    function = word_lists("en")["stop"] - {"sports", "present"} | DEMONYMS | CONTRACTIONS | KEPT_APART
+    wanted = found = 0
+    for name, group in GROUPS[attribute].items():
+        known = {stem(word) for phrase in reported.filter(identity=group)["phrase"] for word in phrase.split()}
+        words = [word for word in marked[name] if word not in function]
+        wanted += len(words)
+        found += sum(stem(word) in known for word in words)
+    assert wanted > 60
+    assert found >= 0.8 * wanted
+    shuffled = [find_associations(lists.with_columns(pl.col("identity").shuffle(seed)), mentions)["reported"].any() for seed in range(20)]
+    assert sum(shuffled) <= 2
