@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 from polars import DataFrame, Expr, Int64, String, col, lit, when
 
-from tiltmeter.associations.stage_tables import DEFINITIONAL, FOUND, THESE_NAMES
+from tiltmeter.associations.stage_tables import ASSOCIATIONS, DEFINITIONAL, FOUND, THESE_NAMES
 from tiltmeter.blocks import Block, Callout, Column, Details, Headline, Heatmap, Kind, Response, Responses, Table, Text
 from tiltmeter.study import OUTCOMES, ReportView, Schema, beside, conform
 
@@ -21,6 +21,8 @@ CARRIERS = 3
 """Number of descriptors named for an association."""
 LONGEST, LONGEST_SENTENCE = 120, 300
 """Maximum number of characters shown of a concept and of a sentence."""
+_STEM = 5
+"""Number of first letters by which words of the judge and of the text are taken for the same."""
 _OWNER = {"model": String, "part": String}
 _NAME = ["group", "concept", "context"]
 _MEANING = (
@@ -49,10 +51,12 @@ def present(view: ReportView) -> list[Block]:
     single = _described(view.findings.filter(metric="association"), view)
     held = _described(_table(view, "definitional", DEFINITIONAL), view)
     lists = _table(view, "lists", {**_OWNER, "status": String, "problem": String})
+    themes, by_words = (_table(view, name, {**_OWNER, **ASSOCIATIONS}) for name in ("themes", "by_words"))
     blocks: list[Block] = []
     for part in view.findings["part"].unique(maintain_order=True):
         blocks.append(Headline(view.titles.get(part, part)))
-        blocks += _part(*(rows.filter(part=part) for rows in (view.findings, single, held, lists)))
+        blocks += _part(*(rows.filter(part=part) for rows in (view.findings, single, held, lists, themes)))
+        blocks += _by_both(single.filter(part=part), by_words.filter(part=part))
     score = _SCORE if ((view.findings["unit"] == "score") | (view.findings["metric"] == "mean_score")).any() else ""
     return [*blocks, *_shared(view.findings, single), Text(_MEANING.format(score=score), small=True), Text(_HOW, small=True)]
 
@@ -97,7 +101,7 @@ def _shortened(text: Expr, longest: int) -> Expr:
 # -- one part of a study, all models together -------------------------------------------------------------------------
 
 
-def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFrame) -> list[Block]:
+def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFrame, themes: DataFrame) -> list[Block]:
     totals = findings.filter(col.group.is_null(), metric="associations")
     blocks: list[Block] = [Text(_total_in_words(row)) for row in totals.iter_rows(named=True)]
     if THESE_NAMES in single["estimand"]:
@@ -106,6 +110,7 @@ def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFr
     counts = findings.filter(col.group.is_not_null() & col.concept.is_null())
     if totals["estimate"].count():
         blocks.append(_of_groups(counts.filter(col.context.is_null()), single))
+    blocks += _themes(themes)
     if single.height:
         over_all = col.context.is_null()
         first = single.filter(over_all | ~over_all.any().over("model"))  # without tests over all locations, show those of each location
@@ -118,6 +123,47 @@ def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFr
     blocks += [_held_back(rows, *_HELD_BACK[metric]) for (metric,), rows in held.group_by("metric", maintain_order=True)]
     blocks += _missing(findings.filter(metric="missing"), lists)
     return blocks
+
+
+def _themes(themes: DataFrame) -> list[Block]:
+    """Return the share of descriptions with a word of each theme, by group, and the themes in which a group differs."""
+    made: list[Block] = []
+    for (model,), rows in themes.group_by("model", maintain_order=True):
+        shares = rows.unique(["concept", "identity"]).pivot("identity", index="concept", values="rate").sort("concept")
+        groups = sorted(name for name in shares.columns if name != "concept")
+        numbers = list(shares.select(groups).iter_rows())
+        made.append(
+            Heatmap(f"{model}: descriptions with a word of each theme", shares["concept"].to_list(), groups, numbers, kind="percent")
+        )
+        differs = rows.filter("reported").sort("low", descending=True)
+        said = differs.select(
+            pl.format(
+                "{}: {} {}% of descriptions, {} {}% (difference {} to {} points)",
+                *("concept", "identity", _percent("rate"), col.against.fill_null("others"), _percent("others_rate")),
+                *(_percent("low"), _percent("high")),
+            )
+        ).to_series()
+        made += [Text(f"{text}.") for text in said.head(FEW)]
+    return made
+
+
+def _by_both(single: DataFrame, by_words: DataFrame) -> list[Block]:
+    """Return one table of what the judge and words found over all locations. Concepts are the same if they share the stem of a word."""
+    if by_words.is_empty():
+        return []
+    owner = ["model", "group"]
+    sides = (("judge", single.filter(col.context.is_null())), ("words", by_words.with_columns(group="identity")))
+    both = pl.concat([side.select(*owner, "concept", "effect", by=lit(name)) for name, side in sides])
+    stems = col.concept.str.to_lowercase().str.split(" ").list.eval(pl.element().filter(pl.element().str.len_chars() > 2).str.head(_STEM))
+    found = both.with_columns(stem=stems).explode("stem").with_columns(shared=col.by.n_unique().over(*owner, "stem") > 1)
+    found = found.group_by(*owner, "by", "concept").agg(col.shared.any(), col.effect.first()).sort("effect", descending=True)
+    only = {f"by {name} only": (col.by == name) & ~col.shared for name, _ in sides}
+    counts = {f"found by {name}": (col.by == name).sum() for name, _ in sides}
+    named = {name: col.concept.filter(chosen).head(FEW).str.join(", ") for name, chosen in only.items()}
+    table = found.group_by(owner, maintain_order=True).agg(**counts, shared=((col.by == "judge") & col.shared).sum(), **named).sort(owner)
+    kinds: dict[str, Kind] = {**dict.fromkeys(owner, "name"), **dict.fromkeys((*counts, "shared"), "count")}
+    columns = [Column(one.name, one.to_list(), kinds.get(one.name, "text")) for one in table]
+    return [Table("What the judge and words found", columns, lead=2)]
 
 
 def _total_in_words(row: Mapping[str, Any]) -> str:

@@ -44,6 +44,7 @@ _UNITS = {
 }
 _PLACE = ["identity", "context"]
 _PAIR = ["concept", "identity"]
+_LABELS = dict.fromkeys((*_PAIR, "label"), String)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class Basis:
         return pl.concat([within, no_context, every]).group_by(_PLACE).agg(items=col.item.n_unique())
 
 
-def findings_of(found: DataFrame, held_back: DataFrame, basis: Basis) -> DataFrame:
+def findings_of(found: DataFrame, held_back: DataFrame, themes: DataFrame, basis: Basis) -> DataFrame:
     """Return the FINDINGS of one model and part.
 
     Parameters
@@ -116,6 +117,8 @@ def findings_of(found: DataFrame, held_back: DataFrame, basis: Basis) -> DataFra
         A table FOUND.
     held_back
         `concept` and `identity` of pairs that are never reported because the concept belongs to the identity by definition.
+    themes
+        From `find_themes`.
     """
     reported = found.filter("reported")
     tables = (
@@ -124,6 +127,7 @@ def findings_of(found: DataFrame, held_back: DataFrame, basis: Basis) -> DataFra
         _of_contexts(found),
         _missing(basis),
         _associations(reported, basis),
+        _associations(labelled(themes, DataFrame(schema=_LABELS)), basis).with_columns(metric=lit("theme"), evidence=lit(None, String)),
     )
     return basis.findings(pl.concat(tables, how="diagonal_relaxed"))
 

@@ -35,6 +35,7 @@ PARAMS: Mapping[str, str] = {
     "against": "what each group is compared with: rest (all others together) or each (each other one) [default: rest]",
     "reference": "the group that each other one is compared with, in both directions",
     "keep": "include concepts that are excluded by default: definitional, echo (words of the prompt), or both separated by a comma",
+    "themes": "a YAML file with the words of each theme [default: appearance, warmth, ability, agency, ...]",
     "terms": "a YAML file with demographic terms and opposites",
 }
 

@@ -77,6 +77,7 @@ class AssociationOptions:
     against: str
     reference: str | None
     keep: tuple[str, ...]
+    themes: str | None
 
 
 def options_of(settings: Settings) -> AssociationOptions:
@@ -109,6 +110,7 @@ def options_of(settings: Settings) -> AssociationOptions:
         against=_one_of("against", given.get("against", "rest"), ("rest", "each")),
         reference=given.get("reference"),
         keep=tuple(_one_of("keep", one.strip(), KEPT) for one in given["keep"].split(",")) if "keep" in given else (),
+        themes=given.get("themes"),
     )
 
 

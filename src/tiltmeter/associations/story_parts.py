@@ -45,7 +45,22 @@ from tiltmeter.associations.stage_tables import (
 from tiltmeter.errors import InputError
 from tiltmeter.readers.outcomes import decide_outcome, free_texts
 from tiltmeter.registry import check_known
-from tiltmeter.study import DESIGN, FINDINGS, MEASURES, TO_LABEL, NotRun, Part, RunView, Settings, Stage, StageTable, Tools, beside, conform
+from tiltmeter.study import (
+    DESIGN,
+    FINDINGS,
+    MEASURES,
+    NO_TOOLS,
+    TO_LABEL,
+    NotRun,
+    Part,
+    RunView,
+    Settings,
+    Stage,
+    StageTable,
+    Tools,
+    beside,
+    conform,
+)
 
 if TYPE_CHECKING:
     from tiltmeter.associations.design import Grid
@@ -123,11 +138,13 @@ class Stories(Part):
             "associations": StageTable(FOUND),
             "definitional": StageTable(DEFINITIONAL),
             "shown": StageTable(SHOWN),
+            "themes": StageTable(ASSOCIATIONS),
+            "by_words": StageTable(ASSOCIATIONS),
         }
         return (
             Stage(
                 "extraction",
-                {"lists": lists, "mentions": mentions, "judgements": StageTable(JUDGEMENTS)},
+                {"lists": lists, "mentions": mentions, "judgements": StageTable(JUDGEMENTS), "words": StageTable(MENTIONS)},
                 ("answers", "prompts"),
                 self.extract,
                 asks=True,
@@ -158,20 +175,20 @@ class Stories(Part):
                 asks=True,
                 from_user=self.excluded_by_user,
             ),
-            Stage("findings", findings, ("tests", "exclusive", "lists", "mentions", "concepts", "measures"), self.find),
+            Stage("findings", findings, ("tests", "exclusive", "lists", "mentions", "concepts", "measures", "words"), self.find),
         )
 
     def extract(self, answers: DataFrame, prompts: DataFrame, settings: Settings, tools: Tools) -> Tables:
         """Return the tables `lists`, `mentions` and, with a judge, `judgements`; without a judge, words are extracted."""
         options, stories = options_of(settings), stories_of(answers)
         judged = {}
-        if options.judged and tools.judge is not None:
-            lists, mentions, judged["judgements"] = extract_with_judge(stories, tools.judge, stages=options.stages, wording=options.wording)
-        else:
-            from tiltmeter.associations.words import extract
+        from tiltmeter.associations.words import extract
 
-            asked = answers.select("prompt_id", attempt=ATTEMPT).join(prompts, on="prompt_id", maintain_order="left")
-            lists, mentions = extract(stories, asked, options.language, options.terms)
+        asked = answers.select("prompt_id", attempt=ATTEMPT).join(prompts, on="prompt_id", maintain_order="left")
+        lists, mentions = extract(stories, asked, options.language, options.terms)
+        if options.judged and tools.judge is not None:
+            judged["words"] = mentions.clear() if options.rules.published else mentions
+            lists, mentions, judged["judgements"] = extract_with_judge(stories, tools.judge, stages=options.stages, wording=options.wording)
         return {"lists": lists, "mentions": placed(mentions, lists), **judged}
 
     def extracted_by_user(self, given: Tables, answers: DataFrame, prompts: DataFrame, settings: Settings, tools: Tools) -> Tables:
@@ -284,11 +301,13 @@ class Stories(Part):
         mentions: DataFrame,
         concepts: DataFrame,
         measures: DataFrame,
+        words: DataFrame,
         settings: Settings,
         tools: Tools,
     ) -> Tables:
-        """Return the tables `findings`, `associations`, `definitional` (excluded) and `shown` (the sentences of every concept)."""
+        """Return `findings`, `associations`, `definitional` (excluded), `shown` (all sentences), `themes` and, with a judge, `by_words`."""
         from tiltmeter.associations.exclusivity import drop_exclusive, is_exclusive, kept_out
+        from tiltmeter.associations.themes import find_themes
 
         options, mentions = options_of(settings), unified(mentions, concepts)
         exclusive, rules = kept_out(exclusive, options.keep), options.rules
@@ -299,12 +318,28 @@ class Stories(Part):
         found = labelled(with_examples(tests, mentions), labels)
         kept = with_permutation(drop_exclusive(found, exclusive, rules), basis)
         pairs = exclusive.select("concept").join(lists.select("identity").unique(), how="cross")
+        themes = tests.clear() if rules.published else find_themes(lists, mentions, options, settings.level)
         return {
-            "findings": findings_of(kept, pairs.filter(is_exclusive(pairs, exclusive, rules)), basis),
+            "findings": findings_of(kept, pairs.filter(is_exclusive(pairs, exclusive, rules)), themes, basis),
+            "themes": themes,
+            "by_words": tests.clear() if words.is_empty() else self._by_words(lists, words, settings),
             "associations": kept,
             "definitional": definitional_of(found.filter(col.reported & ~kept["reported"]), exclusive, basis),
             "shown": labelled(mentions, labels).with_columns(concept="label"),
         }
+
+    def _by_words(self, lists: DataFrame, words: DataFrame, settings: Settings) -> DataFrame:
+        """Return the associations of all contexts that words without a judge would show."""
+        from tiltmeter.associations.exclusivity import drop_exclusive, exclusive_by_terms
+        from tiltmeter.associations.families import unify_words
+
+        options = options_of(settings)
+        families = unify_words(counted(words), options.language, options.terms)
+        found = self.test(lists, placed(words, lists), families, settings, NO_TOOLS)
+        among = lists["identity"].unique().to_list()
+        ruled = exclusive_by_terms(found["concept"].unique().to_list(), among, options.terms)
+        kept = drop_exclusive(found, ruled, options.rules)
+        return kept.filter("reported", col.context.is_null())
 
     def to_label(self, view: RunView) -> DataFrame:
         """See Part.to_label: whether each phrase is said of the person."""

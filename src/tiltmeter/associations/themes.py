@@ -1,0 +1,73 @@
+"""Themes: the share of descriptions with a word of a theme, for each group, and the tone of descriptions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from polars import DataFrame, String, col
+
+from tiltmeter.associations.definitions import AssociationOptions
+from tiltmeter.associations.stage_tables import ASSOCIATIONS
+from tiltmeter.errors import InputError
+from tiltmeter.features.kinds import vader_analyzer
+from tiltmeter.readers.content_words import lemmas_of
+from tiltmeter.yaml_files import packaged_yaml, read_yaml
+
+TONED = 2.0
+"""Least absolute valence, from -4 to 4, of a word of positive or negative tone in the VADER lexicon."""
+_TONES = {"positive tone": 1.0, "negative tone": -1.0}
+
+
+def theme_words(options: AssociationOptions) -> DataFrame:
+    """Return the `theme` of each `word`: those of the package or of the user's file and, in English, positive and negative tone.
+
+    Raises
+    ------
+    InputError
+        The user's file is not a mapping from themes to lists of words.
+    """
+    themes: dict[str, list[str]]
+    if options.themes is None:
+        ours = packaged_yaml(Path(__file__).with_suffix(".yaml"))
+        themes = {name: text.split() for name, text in ours.get(options.language, {}).items()}
+    else:
+        given: Any = read_yaml(Path(options.themes), "themes")
+        lists = given.values() if isinstance(given, dict) else [None]
+        if not all(isinstance(words, list) and all(isinstance(one, str) for one in words) for words in lists):
+            raise InputError(f"the themes {options.themes} are not a mapping from the name of a theme to a list of words")
+        themes = given
+    if options.language == "en":
+        lexicon = vader_analyzer().lexicon
+        themes = themes | {
+            name: [word for word, valence in lexicon.items() if valence * sign >= TONED and word.isalpha()] for name, sign in _TONES.items()
+        }
+    rows = [(name, word) for name, words in themes.items() for word in words]
+    return DataFrame(rows, schema={"theme": String, "word": String}, orient="row")
+
+
+def find_themes(lists: DataFrame, mentions: DataFrame, options: AssociationOptions, level: float) -> DataFrame:
+    """Return ASSOCIATIONS of each theme (`concept`) over all contexts: how many lists have a word of it, for each identity.
+
+    Parameters
+    ----------
+    lists
+        LISTS.
+    mentions
+        MENTIONS.
+    """
+    from tiltmeter.associations.significance import find_associations
+
+    words = mentions.select("attempt", "character", word=col.phrase.str.to_lowercase().str.split(" ")).filter(
+        col.word.list.first() != "not"
+    )
+    words, themes = words.explode("word").unique(), theme_words(options)
+    forms = pl.concat([words["word"], themes["word"]]).unique(maintain_order=True)
+    lemmas = DataFrame({"word": forms, "lemma": lemmas_of(forms, options.language)})
+    of_lemma = themes.join(lemmas, on="word").select("lemma", concept="theme").unique()
+    themed = words.join(lemmas.join(of_lemma, on="lemma"), on="word")
+    if themed.is_empty():
+        return DataFrame(schema=dict(ASSOCIATIONS))
+    found = find_associations(lists, themed, level=level, minimum=options.minimum, against=options.against, reference=options.reference)
+    return found.filter(col.context.is_null()).sort("low", descending=True)
