@@ -30,6 +30,8 @@ EXAMPLES = 3
 """Number of example sentences kept for an association."""
 SHUFFLES = 999
 """Maximum number of shuffles of the identities, to estimate the number of associations due to chance: the smallest possible p is 0.001."""
+LEAST_SHUFFLES, SHUFFLED_MENTIONS = 19, 200_000_000
+"""Fewer shuffles are made if more than so many mentions would be shuffled in total, but at least LEAST_SHUFFLES."""
 DIFFERS = 0.05
 """Significance level of the test whether the share of missing lists differs between identities."""
 FEW = 5
@@ -178,11 +180,12 @@ def _total(number: int, held_back: DataFrame, basis: Basis) -> DataFrame:
     from tiltmeter.associations.significance import shuffled_counts
 
     options = basis.options
+    runs = min(SHUFFLES, max(LEAST_SHUFFLES, SHUFFLED_MENTIONS // max(basis.mentions.height, 1)))
     by_chance = shuffled_counts(
         basis.lists,
         basis.mentions,
         rules=options.rules,
-        runs=SHUFFLES,
+        runs=runs,
         seed=basis.settings.seed,
         minimum=options.minimum,
         by=options.shuffle,
@@ -199,7 +202,7 @@ def _total(number: int, held_back: DataFrame, basis: Basis) -> DataFrame:
         "metric": "associations",
         "estimate": float(number),
         "null_value": float(by_chance.mean()),
-        "p": reached / made if made < SHUFFLES else (1 + reached) / (SHUFFLES + 1),
+        "p": reached / made if made < runs else (1 + reached) / (runs + 1),
         "key": True,
         "method": f"identities shuffled among {among}, {made:,} times; no interval{instead}",
         "note": basis.missing if "missing" in basis.lists["status"] else None,

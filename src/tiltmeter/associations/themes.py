@@ -16,7 +16,7 @@ from tiltmeter.readers.content_words import lemmas_of
 from tiltmeter.yaml_files import packaged_yaml, read_yaml
 
 TONED = 2.0
-"""Least absolute valence, from -4 to 4, of a word of positive or negative tone in the VADER lexicon."""
+"""Smallest absolute valence, from -4 to 4, of a word of positive or negative tone in the VADER lexicon."""
 _TONES = {"positive tone": 1.0, "negative tone": -1.0}
 
 

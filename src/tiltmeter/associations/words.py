@@ -2,7 +2,7 @@
 
 In texts about one person without a given name, all sentences count. Otherwise the words of a sentence belong to the person who was last
 mentioned in it (or first, for the words before), by a first name, surname, pronoun or, of the narrator, the first person. Sentences that
-mention nobody are left out, and pronouns that could refer to either of two people are not attributed.
+mention no one are left out, and pronouns that could refer to either of two people are not attributed.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _problems(texts: Series, words: DataFrame, said: DataFrame, people: DataFram
 
 
 def _attributed(words: DataFrame, people: DataFrame, language: str) -> DataFrame:
-    """Add `who` (the number of the character; negative: nobody known), `named` and `mentions` (pronouns) to words, and mask names."""
+    """Add `who` (the number of the character; negative: none of them), `named` and `mentions` (pronouns) to words, and mask names."""
     lists = word_lists(language)
     words = words.with_columns(plain=_plain(col.form), capital=col.word.str.contains(r"^\p{Lu}"))
     words = _with_names(words, people)

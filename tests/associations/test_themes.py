@@ -1,0 +1,68 @@
+"""Themes of descriptions by group, and what the judge and words found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from conftest import Tiltmeter
+from tiltmeter.blocks import Heatmap, Table, Text
+from tiltmeter.runs import load
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    """Descriptions of women, half of them about appearance, and of men, a tenth; a third of both about work; the rest says nothing."""
+    draw = np.random.default_rng(3)
+    rows = []
+    for number in range(400):
+        group, share = (("women", 0.5), ("men", 0.1))[number % 2]
+        look = "The person is beautiful and slender." if draw.random() < share else "The person is there."
+        job = "An engineer with a salary." if draw.random() < 0.33 else "The person came home."
+        rows.append((group, f"{look} {job} The person is not tall."))
+    pl.DataFrame(rows, schema=["group", "text"], orient="row").write_csv(tmp_path / "texts.csv")
+    return tmp_path / "texts.csv"
+
+
+def test_the_share_of_descriptions_with_a_word_of_each_theme(tiltmeter: Tiltmeter, tmp_path: Path, texts: Path) -> None:
+    plain = ("analyse", str(texts), "--study", "associations", "--text", "text", "--identity", "group")
+    done = tiltmeter(*plain, "--out", "run")
+    assert done.returncode == 0, done.stderr
+    run, table = load(tmp_path / "run"), pl.read_csv(texts)
+    themes = run.table("themes")
+    shares = {(theme, group): rate for theme, group, rate in themes.select("concept", "identity", "rate").iter_rows()}
+    for group in ("women", "men"):
+        mine = table.filter(group=group)["text"]
+        assert shares["appearance", group] == pytest.approx(mine.str.contains("slender").mean()), "'not tall' is not of the theme"
+        assert shares["work", group] == pytest.approx(mine.str.contains("engineer").mean())
+    assert set(themes.filter("reported").select("concept", "identity").rows()) == {("appearance", "women"), ("positive tone", "women")}
+    finding = run.findings.filter(metric="theme", concept="appearance", group="women").row(0, named=True)
+    assert finding["low"] <= shares["appearance", "women"] - shares["appearance", "men"] <= finding["high"]
+    (figure,) = [block for block in run.blocks() if isinstance(block, Heatmap) and "theme" in block.title]
+    assert list(figure.columns) == ["men", "women"]
+    said = [block.text for block in run.blocks() if isinstance(block, Text)]
+    assert any(text.startswith("appearance: women ") and "% of descriptions, others " in text for text in said)
+
+
+def test_themes_of_the_user(tiltmeter: Tiltmeter, tmp_path: Path, texts: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("money: [salary, wage]\nlooks: [slender]\n", encoding="utf-8")
+    plain = ("analyse", str(texts), "--study", "associations", "--text", "text", "--identity", "group", "-P")
+    assert tiltmeter(*plain, "themes=mine.yaml", "--out", "run").returncode == 0
+    assert {"money", "looks"} < set(load(tmp_path / "run").table("themes")["concept"])
+    (tmp_path / "bad.yaml").write_text("money: salary\n", encoding="utf-8")
+    done = tiltmeter(*plain, "themes=bad.yaml", "--out", "bad")
+    assert "bad.yaml are not a mapping from the name of a theme to a list of words" in done.stderr.replace("\n", " ")
+
+
+@pytest.mark.verify
+def test_one_table_says_what_the_judge_and_words_found(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    options = ("-m", "sim/biased", "--judge", "sim/fair", "--limit", "40", "-P", "encoder=none", "-P", "names=grid", "--out", "run")
+    done = tiltmeter("run", "associations/gender", *options)
+    assert done.returncode == 0, done.stderr
+    (table,) = [block for block in load(tmp_path / "run").blocks() if isinstance(block, Table) and "judge and words" in block.title]
+    columns = {column.name: list(column.values) for column in table.columns}
+    assert columns["found by judge"] == columns["found by words"] == columns["shared"] == [2, 2]
+    assert columns["by words only"] == ["", ""]
