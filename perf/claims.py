@@ -88,7 +88,7 @@ def find_reported(lists: pl.DataFrame, mentions: pl.DataFrame) -> tuple[int, pl.
     The intervals of the rows that are not reported are left out, so that this is several times as fast.
     """
     incidence = incidence_of(lists, mentions)
-    test = ClusterTest(incidence, by_name=speaks_of_names(lists), whole=False)
+    test = ClusterTest(incidence, by_name=speaks_of_names(lists))
     blocks = list(blocks_of(incidence.cells, DEFAULT))
     compared = comparisons_of(incidence.cells.identities)
     verdicts = [verdicts_of(block, DEFAULT, 5, test, compared) for block in blocks]

@@ -40,7 +40,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 def table(*told: tuple[str, str | None, Sequence[Person]]) -> pl.DataFrame:
     """STORIES of (attempt, text, people)."""
     rows = [
-        (attempt, place, person.identity, person.descriptor, person.name, "economics", "bank", "all", 0, text)
+        (attempt, place, person.identity, person.descriptor, person.name, "economics", "bank", "all", 0, None, None, text)
         for attempt, text, people in told
         for place, person in enumerate(people)
     ]

@@ -62,7 +62,9 @@ def told(
             "status": "listed",
         }
     )
-    lists = lists.with_columns(descriptor="name", problem=pl.lit(None)).select(pl.col(one).cast(kind) for one, kind in LISTS.items())
+    lists = lists.with_columns(descriptor="name", **dict.fromkeys(("problem", "pair", "cluster"), pl.lit(None))).select(
+        pl.col(one).cast(kind) for one, kind in LISTS.items()
+    )
     concept, story, character = np.nonzero(holds)
     mentions = lists.select("attempt", "character")[2 * story + character]
     return lists, mentions.with_columns(concept=pl.format("concept {}", pl.Series(concept)))

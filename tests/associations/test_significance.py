@@ -31,7 +31,7 @@ def tables(
     lists = pl.DataFrame(
         [
             (f"story {number}#0", 0, who, descriptors[number % len(descriptors)], None, where, where, "all",
-             repetitions[number % len(repetitions)], "listed", None)
+             repetitions[number % len(repetitions)], None, None, "listed", None)
             for number, (who, where, _) in enumerate(rows)
         ],
         schema=dict(LISTS),

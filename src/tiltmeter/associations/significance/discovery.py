@@ -242,8 +242,8 @@ def _holds(block: CountBlock, sides: Comparisons, rules: AssociationRules) -> Bo
 
 # -- null distribution: the same lists with shuffled identities ---------------------------------------------------------
 
-_MOST_LISTS = {True: 1 << 20, False: 1 << 15}
-"""Maximum number of lists, over all contexts and within one, for which tests are cached: the key must fit into an int64."""
+_MOST = 1 << 8
+"""More than the number of identities, in the key of a cached test."""
 UNITS = ("list", "descriptor")
 ENOUGH = 20
 """Number of shuffles with at least the observed number of associations after which shuffling stops."""
@@ -314,7 +314,7 @@ def shuffled_counts(
             shuffled = incidence._replace(identity=labels, cells=cells_of(incidence, labels))
             blocks = list(blocks_of(shuffled.cells, rules, minimum))
             # Cluster-robust p-values are never smaller, so they are needed only if independent lists give an association.
-            tests = [CountTest(tail), *([] if rules.published else [ClusterTest(shuffled, tail, by_name=by_name, whole=False)])]
+            tests = [CountTest(tail), *([] if rules.published else [ClusterTest(shuffled, tail, by_name=by_name)])]
             known[dealt] = 0
             for test in tests:
                 verdicts = [verdicts_of(block, rules, minimum, test, compared) for block in blocks]
@@ -389,8 +389,8 @@ class _RememberedTests:
     Parameters
     ----------
     fixed
-        Whether shuffling preserves the number of lists of each identity in each context. The p-value over all contexts is then
-        determined by the concept, the identity and the sum of its counts.
+        Whether shuffling preserves the number of lists of each identity in each context. The p-value of a comparison is then determined
+        by the context, the total number of lists with the concept (over all contexts: by the concept) and those of both sides.
     """
 
     def __init__(self, *, fixed: bool) -> None:
@@ -398,13 +398,14 @@ class _RememberedTests:
         self._known: dict[bool, dict[int, float]] = {True: {}, False: {}}
 
     def __call__(self, block: CountBlock, identity: Index, against: Index) -> Floats:
-        a, n, c, m = (one.sum(axis=1) for one in counts_of(block, identity, against))
         over_all = block.held.shape[2] > 1
-        if (over_all and (not self._fixed or (against != EVERYONE).any())) or (n + m).max(initial=0) >= _MOST_LISTS[over_all]:
+        if not self._fixed or (over_all and (against != EVERYONE).any()):
             return one_sided(block, identity, against)
-        keys = np.zeros(len(a), dtype=np.int64)
-        for part in (block.concept, identity, a) if over_all else (a, n, c, m):
-            keys = keys * _MOST_LISTS[over_all] + part.astype(np.int64)
+        a, _, c, _ = (one.sum(axis=1).astype(np.int64) for one in counts_of(block, identity, against))
+        most = int(block.lists.sum(axis=(1, 2)).max(initial=0)) + 1
+        keys = block.concept if over_all else (block.context + 1) * _MOST + against + 1
+        for part, size in ((identity, _MOST), (a, most), *([] if over_all else [(c, most)])):
+            keys = keys * size + part
         known = self._known[over_all]
         fresh, first, place = np.unique(keys, return_index=True, return_inverse=True)
         some = first[[key not in known for key in fresh.tolist()]]

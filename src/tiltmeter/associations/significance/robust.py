@@ -41,6 +41,8 @@ FEWEST_NAMES = 20
 """Minimum number of first names of each identity for results to generalise to names like these."""
 ROUNDING = 1e-9
 """Relative tolerance for variances that are equal in exact arithmetic."""
+_PAIRS_AT_ONCE = 2_000_000
+"""Number of pairs of a list and a concept in it for which variances are computed together."""
 LEAST_INFLATION = 0.25
 """Minimum ratio of the variance to that of independent lists, because few lists cannot show that it is smaller."""
 
@@ -56,8 +58,8 @@ class ClusterTest(CountTest):
     """Tests and intervals for lists that share first names and stories.
 
     If lists of a cluster are positively correlated, the p-value is the larger of that of independent lists, which is exact for rare
-    concepts, and that of a t-test with the cluster-robust variance. If an identity has fewer than FEWEST_NAMES first names, names are
-    treated as fixed, and the result is about these names only.
+    concepts, and that of a t-test with the cluster-robust variance; p-values above LEVEL are those of independent lists. If an identity
+    has fewer than FEWEST_NAMES first names, names are treated as fixed, and the result is about these names only.
 
     Parameters
     ----------
@@ -67,14 +69,11 @@ class ClusterTest(CountTest):
         Whether results generalise to names like these (see `speaks_of_names`).
     tail
         As for `CountTest`.
-    whole
-        Whether all p-values are cluster-robust. Otherwise those above LEVEL are for independent lists, which is sufficient for
-        selection.
     """
 
-    def __init__(self, incidence: Incidence, tail: OneSided = one_sided, *, by_name: bool, whole: bool = True) -> None:
+    def __init__(self, incidence: Incidence, tail: OneSided = one_sided, *, by_name: bool) -> None:
         super().__init__(tail)
-        self._incidence, self._whole = incidence, whole
+        self._incidence = incidence
         self._stories = clusters_of(incidence, incidence.story)
         self._names = clusters_of(incidence, incidence.name) if by_name else None
 
@@ -83,7 +82,7 @@ class ClusterTest(CountTest):
         if self._incidence.paired:
             return paired_p(self._incidence, block, (identity, against), self._stories)
         p = super().p(block, identity, against)
-        chosen = np.arange(len(p)) if self._whole else np.flatnonzero(p < LEVEL)
+        chosen = np.flatnonzero(p < LEVEL)
         found = self._robust(block.of(chosen), identity[chosen], against[chosen])
         t = ratio(found.estimate, np.sqrt(found.variance))
         robust = np.where(np.isinf(found.freedom), scipy.special.ndtr(-t), scipy.special.stdtr(found.freedom, -t))
@@ -97,7 +96,13 @@ class ClusterTest(CountTest):
         return Compared(*stratified_rate_difference(*counts, level, inflation=found.inflation, freedom=found.freedom), found.spread)
 
     def _robust(self, block: CountBlock, identity: Index, against: Index) -> RobustDifference:
-        return robust_difference(self._incidence, block, (identity, against), self._names, self._stories)
+        size = np.cumsum(block.held.sum(axis=(1, 2))) // _PAIRS_AT_ONCE
+        parts = np.split(np.arange(len(size)), np.flatnonzero(np.diff(size)) + 1)
+        found = [
+            robust_difference(self._incidence, block.of(rows), (identity[rows], against[rows]), self._names, self._stories)
+            for rows in parts
+        ]
+        return RobustDifference(*map(np.concatenate, zip(*found, strict=True)))
 
 
 def speaks_of_names(lists: DataFrame) -> bool:
