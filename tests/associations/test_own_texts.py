@@ -155,7 +155,7 @@ def family_texts() -> pl.DataFrame:
 
 def test_definitional_concepts_are_listed_with_counts_and_reason_and_are_no_chance(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     run, done = analysed(tiltmeter, tmp_path, family_texts(), "-P", "shuffle=descriptor")
-    assert set(run.findings["concept"].drop_nulls()) == {"family"}, "what is definitional is not reported"
+    assert set(run.findings.filter(metric="association")["concept"]) == {"family"}, "what is definitional is not reported"
     held, counts = (
         [("female", "mother"), ("male", "family man"), ("male", "man")],
         "in 40 of 120 descriptions (33.3%); others 0 of 120 (0.0%)",

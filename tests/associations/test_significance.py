@@ -74,7 +74,7 @@ def simulated(
             "stratum": "all",
             "repetition": np.arange(size) // 12,
             "status": "listed",
-            "problem": None,
+            **dict.fromkeys(("problem", "pair", "cluster")),
         }
     ).select(pl.col(name).cast(kind) for name, kind in LISTS.items())
     holders, held = np.nonzero(holds)
