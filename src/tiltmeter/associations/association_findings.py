@@ -258,7 +258,11 @@ def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
     published, part = basis.options.rules.published, basis.part.name
     place = {"concept": col.label, "identity": col.identity, "context": col.context}
     shown = sql_where(model=str(basis.measures["model"][0]), part=part, **place)
-    first = when(col.runner_up_low <= 0).then(
+    same = ["concept", "context"]
+    sets = rows.group_by(same).agg(sharing=col.identity.unique().sort())
+    rows = beside(rows, sets, *same).with_columns(col.sharing.list.set_difference(pl.concat_list("identity")).list.sort())
+    shared = when(col.sharing.list.len() > 0).then(pl.format("also an association of {}", col.sharing.list.join(", ")))
+    note = shared.when((col.runner_up_low <= 0) & col.against.is_null()).then(
         pl.format("{} may have the highest rate: the interval of the difference contains 0", "runner_up")
     )
     return _strongest_first(rows, basis).select(
@@ -272,7 +276,7 @@ def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
         answered="lists",
         estimand=lit(None if published else basis.population, String),
         method=lit("no interval" if published else INTERVAL.format(f"{100 * basis.settings.level:g}")),
-        note=lit(None, String) if published else first,
+        note=lit(None, String) if published else note,
         evidence=pl.format("{} AND attempt IN (SELECT attempt FROM shown WHERE {})", sql_where(part=part), shown),
     )
 

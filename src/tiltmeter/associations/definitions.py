@@ -24,7 +24,7 @@ class AssociationRules(Definition):
     own_exclusive_only: bool
     """Whether a concept is excluded only for the identity it belongs to, so that "observes Shabbat" can be reported for Muslim."""
     score_over: Literal["lists", "mentions"] | None
-    """The denominator of the published score. None: a concept is credited to the identity with the highest rate, by one-sided tests."""
+    """The denominator of the published score. None: a concept is credited to every identity with a higher rate, by one-sided tests."""
 
     @property
     def published(self) -> bool:
