@@ -79,7 +79,7 @@ def main() -> None:
     """Run every seed and print what came out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="sim/biased")
-    parser.add_argument("--judge", default=None, help="none: the lexical extractor")
+    parser.add_argument("--judge", default=None, help="none: words")
     parser.add_argument("--category", default="gender")
     parser.add_argument("--bias", type=float, default=0.10)
     parser.add_argument("--cluster-sd", type=float, default=0.0, help="of the effects of first names (simulated models)")

@@ -43,13 +43,13 @@ def test_planted_associations_are_discovered(study: Study) -> None:
         "-P",
         "names=grid",
         "-P",
-        "extraction=lexical",
+        "extraction=words",
         "--display",
         "none",
         "--limit",
         "16",
     )
-    expect_discovery(study("run", "associations/gender", *replayed, out="lexical"))
+    expect_discovery(study("run", "associations/gender", *replayed, out="words"))
 
 
 def expect_discovery(run: Run) -> None:

@@ -39,7 +39,7 @@ def test_the_share_of_descriptions_with_a_word_of_each_theme(tiltmeter: Tiltmete
         assert shares["appearance", group] == pytest.approx(mine.str.contains("slender").mean()), "'not tall' is not of the theme"
         assert shares["work", group] == pytest.approx(mine.str.contains("engineer").mean())
     assert set(themes.filter("reported").select("concept", "identity").rows()) == {("appearance", "women"), ("positive tone", "women")}
-    finding = run.findings.filter(metric="theme", concept="appearance", group="women").row(0, named=True)
+    finding = run.findings.filter(metric="theme", feature="appearance", group="women").row(0, named=True)
     assert finding["low"] <= shares["appearance", "women"] - shares["appearance", "men"] <= finding["high"]
     (figure,) = [block for block in run.blocks() if isinstance(block, Heatmap) and "theme" in block.title]
     assert list(figure.columns) == ["men", "women"]

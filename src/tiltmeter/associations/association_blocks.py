@@ -107,7 +107,7 @@ def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFr
     if THESE_NAMES in single["estimand"]:
         blocks.append(Text(_THESE_NAMES))
     blocks += [Callout(f"{model}: {note}.") for model, note in totals.filter(col.estimate.is_null())["model", "note"].iter_rows()]
-    counts = findings.filter(col.group.is_not_null() & col.concept.is_null())
+    counts = findings.filter(col.group.is_not_null() & col.concept.is_null() & col.feature.is_null())
     if totals["estimate"].count():
         blocks.append(_of_groups(counts.filter(col.context.is_null()), single))
     blocks += _themes(themes)

@@ -129,7 +129,9 @@ def findings_of(found: DataFrame, held_back: DataFrame, themes: DataFrame, basis
         _of_contexts(found),
         _missing(basis),
         _associations(reported, basis),
-        _associations(labelled(themes, DataFrame(schema=_LABELS)), basis).with_columns(metric=lit("theme"), evidence=lit(None, String)),
+        _associations(labelled(themes, DataFrame(schema=_LABELS)), basis).with_columns(
+            metric=lit("theme"), feature="concept", concept=lit(None, String), evidence=lit(None, String)
+        ),
     )
     return basis.findings(pl.concat(tables, how="diagonal_relaxed"))
 
