@@ -243,7 +243,7 @@ def test_every_block(page: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -
             lines = commands(block)
             for number, words in enumerate(lines):
                 check_command(words, block, block.exits if number == len(lines) - 1 else 0)
-        elif block.kind == "python":
+        elif block.kind in ("python", "py"):
             monkeypatch.syspath_prepend(str(PLUGINS[0]))
             exec(compile("\n" * block.line + block.text, str(page), "exec"), names)
         elif block.kind in PARSED:
