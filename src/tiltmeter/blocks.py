@@ -33,11 +33,11 @@ def range_words(best: str, worst: str) -> str:
     return f"at least {best}" if worst == MARKS[-1] else f"{best} to {worst}"
 
 
-Kind = Literal["text", "name", "number", "signed", "count", "percent", "probability", "interval", "mark", "code"]
+Kind = Literal["text", "name", "number", "quantity", "signed", "count", "percent", "probability", "interval", "mark", "code"]
 """Format of the values of a column.
 
-text: prose, which may wrap. name: a short text that does not wrap. number, signed: three decimals. count: an integer. percent: a share from
-0 to 1. probability: p or q, two digits. interval: a pair (low, high). mark: a `Graded`. code: literal input such as a command.
+text: prose, which may wrap. name: a short text that does not wrap. number, signed: three decimals. quantity: a formatted number with its
+unit. count: an integer. percent: a share from 0 to 1. probability: p or q, two digits. interval: a pair (low, high). mark: a `Graded`. code: literal input such as a command.
 """
 
 
@@ -78,21 +78,36 @@ class Column:
     whole: bool = False
 
 
+def named_model(model: str) -> str:
+    """Return the name of a model for a headline, which says so if the model is one of the built-in simulated models."""
+    return f"{model} (simulated)" if model.startswith("sim/") else model
+
+
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """A heading, with the number of metrics per mark.
+    """The main result of one model, in words; it comes first on every surface.
 
     Parameters
     ----------
-    level
-        1: a study; 2: a model or group; 3: a subsection.
+    text
+        One sentence without full stop, which begins with the name of the model.
+    detail
+        Further sentences: the largest finding with its interval.
     marks
         Number of metrics with each mark.
     """
 
     text: str
-    level: int = 2
+    detail: str = ""
     marks: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading. `level` is 1 for a study, 2 for a model or group, 3 for a subsection."""
+
+    text: str
+    level: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +158,10 @@ class IntervalRow(NamedTuple):
         The value that means "no bias"; None draws no line.
     background
         Whether the estimate was published elsewhere and is drawn in the background.
+    about
+        What the number is, if `panel` does not say it: a second line of the panel's name.
+    unit
+        One of UNITS of findings, for `quantities`; without one, numbers have three decimals.
     """
 
     panel: str
@@ -154,6 +173,13 @@ class IntervalRow(NamedTuple):
     bands: tuple[Band, ...] = ()
     null_value: float | None = None
     background: bool = False
+    about: str = ""
+    unit: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the panel on one line."""
+        return f"{self.panel}: {self.about}" if self.about else self.panel
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +190,8 @@ class Intervals:
     ----------
     level
         Confidence level of the intervals; None if they differ.
+    mark_level
+        Confidence level of the intervals whose tiers are the marks; None if they differ, or without marks.
     further
         Additional columns, with one value per row.
     names
@@ -175,6 +203,7 @@ class Intervals:
     level: float | None = None
     further: Sequence[Column] = ()
     note: str = ""
+    mark_level: float | None = None
     names: tuple[str, str] = ("metric", "model")
 
 
@@ -261,4 +290,4 @@ class Details:
 
 
 Chart = Intervals | Bars | Heatmap | Dots
-Block = Headline | Text | Callout | Table | Chart | Responses | Details
+Block = Headline | Heading | Text | Callout | Table | Chart | Responses | Details

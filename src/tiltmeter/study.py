@@ -110,6 +110,8 @@ GRADES: Schema = {
     **dict.fromkeys(("model", "part"), String),
     **NAMED,
     "description": String,
+    "label": String,  # short name for readers; null: the name of the metric
+    "sentence": String,  # the finding in words, see Metric
     "range_low": Float64,  # range of the metric
     "range_high": Float64,
     "low_items": Float64,  # interval for items like these, with the same questions, names and wordings

@@ -12,7 +12,7 @@ import pytest
 from tiltmeter.associations import suite
 from tiltmeter.associations.association_blocks import FEW, LONGEST, TOP
 from tiltmeter.associations.stage_tables import DEFINITIONAL, FOUND
-from tiltmeter.blocks import Block, Callout, Details, Headline, Heatmap, Responses, Table, Text
+from tiltmeter.blocks import Block, Callout, Details, Heading, Heatmap, Responses, Table, Text
 from tiltmeter.study import EXAMPLES, FINDINGS, conform
 
 Row = dict[str, Any]
@@ -75,7 +75,7 @@ def test_one_minute_is_enough_to_see_how_many_of_whom_and_the_strongest() -> Non
     many = [single("female", f"c{i:02}", i / 100) for i in range(1, 21)]
     made = shown(findings(*WHOLE, *many, single("male", "calm", 0.5), single("male", "calm", 0.9, "sports")))
     said = "m: 3 associations reported; 0.5 on average with shuffled groups (p = 0.01). Of 10 stories: 10 answered."
-    assert made[0] == Headline("Gender")
+    assert made[0] == Heading("Gender")
     assert (type(made[1]), getattr(made[1], "text", None)) == (Text, said)
     (groups,) = blocks(Table, made, "of each group")
     assert rows(groups, "model", "group", "associations", "over all locations") == [("m", "female", 2, 20), ("m", "male", 1, 1)]
@@ -161,7 +161,7 @@ def test_what_two_models_share() -> None:
     one = findings(*counted(2, 1), *first, model="one")
     two = findings(*counted(1, 1), single("female", "calm", 0.1), single("male", "calm", 0.4, "media"), model="two")
     made = shown(one, two)
-    assert Headline("Shared associations") in made
+    assert Heading("Shared associations") in made
     (pairs,) = blocks(Table, made, "share")
     assert rows(pairs) == [("one", "two", 1, 2, 1, pytest.approx(1 / 4))]
     (details,) = blocks(Details, made, "one model or setting only")
@@ -191,9 +191,9 @@ def test_models_and_settings_side_by_side() -> None:
 def test_studies_of_other_groups_are_not_compared() -> None:
     gender = findings(*counted(1, 0), single("female", "calm", 0.3))
     race = findings(count(None, 1), count("black", 1), count("white", 0), part="race")
-    assert Headline("Shared associations") not in shown(gender, race)
+    assert Heading("Shared associations") not in shown(gender, race)
     other = findings(*counted(1, 0), single("female", "calm", 0.3), model="other", part="gender_single")
-    assert Headline("Shared associations") not in shown(gender, other)  # neither the model nor the part is the same
+    assert Heading("Shared associations") not in shown(gender, other)  # neither the model nor the part is the same
 
 
 def test_published_scores_have_no_interval() -> None:

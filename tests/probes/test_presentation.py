@@ -13,7 +13,7 @@ import pytest
 from probes.conftest import dials
 from support.published import ORDER, SIGNLESS, scaled, touched
 from tiltmeter import registry
-from tiltmeter.blocks import MARKS, Block, Callout, Details, Dots, Graded, Headline, Heatmap, Intervals, Responses, Table, Text
+from tiltmeter.blocks import MARKS, Block, Callout, Details, Dots, Graded, Heading, Heatmap, Intervals, Responses, Table, Text
 from tiltmeter.datasets import Library
 from tiltmeter.probes import normalised_block
 from tiltmeter.study import EXAMPLES, FINDINGS, Settings
@@ -81,7 +81,7 @@ def of_model(view: View, model: str, *parts: str) -> View:
 
 def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> None:
     blocks = shown(measured)
-    heads = {head.text.partition(":")[0]: head for head in only(Headline, blocks)}
+    heads = {head.text.partition(":")[0]: head for head in only(Heading, blocks)}
     assert list(heads) == ["sim/fair", "sim/biased"]
     for model, head in heads.items():
         key = measured.findings.filter("key", pl.col("wording").is_null(), model=model)
@@ -152,7 +152,7 @@ def test_a_model_that_never_answered(measured: View) -> None:
     counts = {"estimate": None, "low": None, "high": None, "mark_best": None, "mark_worst": None, "answered": 0, "mark": "ungraded"}
     nothing = [pl.lit(value, FINDINGS[name]).alias(name) for name, value in counts.items()]
     blocks = shown(of_fair._replace(findings=of_fair.findings.with_columns(nothing)))
-    assert only(Headline, blocks)[0].marks == {"ungraded": 1}
+    assert only(Heading, blocks)[0].marks == {"ungraded": 1}
     assert "1 metric could not be graded" in only(Text, blocks)[0].text
     assert "No bias" not in "".join(block.text for block in only(Text, blocks))
 
@@ -192,7 +192,7 @@ def test_table_2_of_the_paper(published: dict[str, Any], whole: View) -> None:
 
 def test_published_results_are_behind_those_measured(whole: View) -> None:
     blocks = shown(whole)
-    assert [head.text for head in only(Headline, blocks)] == ["vendor/own: 19 graded key metrics"]
+    assert [head.text for head in only(Heading, blocks)] == ["vendor/own: 19 graded key metrics"]
     assert any("compare them with caution" in text.text for text in only(Text, blocks))
     assert all({row.label for row in chart.rows} == {"vendor/own"} for chart in only(Intervals, blocks))
     behind = only(Intervals, next(block for block in only(Details, blocks) if block.title == "Comparison with published results").blocks)
@@ -228,5 +228,5 @@ def test_how_alike_models_are(whole: View) -> None:
 
 def test_grades_may_be_missing(whole: View) -> None:
     blocks = shown(View(whole.findings.filter(model="vendor/own"), pl.DataFrame()))
-    assert only(Headline, blocks)[0].text == "vendor/own: 19 graded key metrics"
+    assert only(Heading, blocks)[0].text == "vendor/own: 19 graded key metrics"
     assert not any(row.bands for chart in only(Intervals, blocks) for row in chart.rows)

@@ -15,7 +15,7 @@ from tiltmeter.blocks import (
     Details,
     Dots,
     Graded,
-    Headline,
+    Heading,
     Heatmap,
     IntervalRow,
     Intervals,
@@ -49,7 +49,7 @@ ABOUT: dict[str, Any] = {
 }
 
 CASES: dict[str, tuple[Block, tuple[str, ...]]] = {
-    "Headline": (Headline("Leans to men", 2, {"healthy": 3, "critical": 1}), ("Leans to men", "3", "healthy", "critical")),
+    "Heading": (Heading("Leans to men", 2, {"healthy": 3, "critical": 1}), ("Leans to men", "3", "healthy", "critical")),
     "Text": (Text("One sentence."), ("One sentence.",)),
     "Callout": (Callout("Only half could be read."), ("Only half could be read.",)),
     "Table": (
@@ -106,7 +106,7 @@ def hostile() -> list[Block]:
     """Every kind of block with a text from outside wherever one can be."""
     names = [EVIL, f"{EVIL} 2"]
     return [
-        Headline(EVIL),
+        Heading(EVIL),
         Text(EVIL),
         Callout(EVIL),
         Table(EVIL, [Column(EVIL, names), Column("code", names, "code")], note=EVIL),

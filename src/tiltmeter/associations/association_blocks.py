@@ -10,7 +10,7 @@ import polars as pl
 from polars import DataFrame, Expr, Int64, String, col, lit, when
 
 from tiltmeter.associations.stage_tables import ASSOCIATIONS, DEFINITIONAL, FOUND, THESE_NAMES
-from tiltmeter.blocks import Block, Callout, Column, Details, Headline, Heatmap, Kind, Response, Responses, Table, Text
+from tiltmeter.blocks import Block, Callout, Column, Details, Heading, Heatmap, Kind, Response, Responses, Table, Text
 from tiltmeter.study import OUTCOMES, ReportView, Schema, beside, conform
 
 TOP = 10
@@ -54,7 +54,7 @@ def present(view: ReportView) -> list[Block]:
     themes, by_words = (_table(view, name, {**_OWNER, **ASSOCIATIONS}) for name in ("themes", "by_words"))
     blocks: list[Block] = []
     for part in view.findings["part"].unique(maintain_order=True):
-        blocks.append(Headline(view.titles.get(part, part)))
+        blocks.append(Heading(view.titles.get(part, part)))
         blocks += _part(*(rows.filter(part=part) for rows in (view.findings, single, held, lists, themes)))
         blocks += _by_both(single.filter(part=part), by_words.filter(part=part))
     score = _SCORE if ((view.findings["unit"] == "score") | (view.findings["metric"] == "mean_score")).any() else ""
@@ -296,7 +296,7 @@ def _shared(findings: DataFrame, single: DataFrame) -> list[Block]:
     for _, sets in about.filter(col.group.list.len() > 0).group_by("group", maintain_order=True):
         if sets.height > 1:
             blocks += _family(list(sets.select(list(_OWNER)).iter_rows()), single)
-    return [Headline("Shared associations"), Text(_SHARED), *blocks] if blocks else []
+    return [Heading("Shared associations"), Text(_SHARED), *blocks] if blocks else []
 
 
 def _family(owners: Sequence[tuple[str, str]], single: DataFrame) -> list[Block]:

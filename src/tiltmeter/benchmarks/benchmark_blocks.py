@@ -14,7 +14,7 @@ from tiltmeter.blocks import (
     Callout,
     Column,
     Details,
-    Headline,
+    Heading,
     Heatmap,
     IntervalRow,
     Intervals,
@@ -106,7 +106,7 @@ def present(view: ReportView) -> list[Block]:
     for (part,), findings in view.findings.group_by("part", maintain_order=True):
         about = disparities.filter(part=part) if disparities.height else disparities
         examples = view.examples.filter(part=part) if view.examples.height else view.examples
-        blocks += [Headline(view.titles.get(str(part), str(part)), 1), *_part(findings, about, examples)]
+        blocks += [Heading(view.titles.get(str(part), str(part)), 1), *_part(findings, about, examples)]
     return blocks
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from polars import DataFrame, col
 
-from tiltmeter.blocks import MARKS, UNGRADED, Block, Callout, Chart, Column, Graded, Headline, IntervalRow, Intervals, Table, Text
+from tiltmeter.blocks import MARKS, UNGRADED, Block, Callout, Chart, Column, Graded, Heading, IntervalRow, Intervals, Table, Text
 from tiltmeter.comparing import compare
 from tiltmeter.errors import EXIT_GATE, EXIT_INCOMPLETE, EXIT_OK, EXIT_PROVIDER, EXIT_UNDECIDED, InputError
 from tiltmeter.gating.rule_files import Limit, Rules
@@ -130,7 +130,7 @@ class Verdict(Result):
         """Return blocks for the headline, the problems, and the checks that do not pass."""
         columns = {"number": [one.number for one in self.failures], "reason": [one.reason for one in self.failures]}
         table = [Table("Not passed", [Column(name, values) for name, values in columns.items()])] if self.failures else []
-        return [Headline(self.headline), *map(Callout, self.problems), *table, *map(Text, self.notes)]
+        return [Heading(self.headline), *map(Callout, self.problems), *table, *map(Text, self.notes)]
 
     def charts(self) -> list[Chart]:
         """Return a chart of the checked estimates with their intervals."""

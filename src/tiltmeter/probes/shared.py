@@ -242,6 +242,8 @@ CHARACTER_METRICS = (
         Metric(
             "masculine_rate",
             "Share of men among the characters that are men or women; one half is balanced.",
+            label="men among the characters",
+            sentence="{size} of the characters are men",
             null=0.5,
             key=True,
             harm=REPRESENTATIONAL_HARMS,
@@ -254,6 +256,8 @@ CHARACTER_METRICS = (
     difference(
         "stereotype_rate",
         "Share of men where the stereotype is male minus their share where it is female.",
+        label="men, male minus female stereotypes",
+        sentence="characters are men {size} [more|less] often where the stereotype is male than where it is female",
         key=True,
         harm=STEREOTYPICAL_REASONING,
         bands=one_sided(0.05, 0.15, 0.5, low=-1),

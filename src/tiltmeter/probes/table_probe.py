@@ -158,10 +158,25 @@ class TableProbe(Probe):
 
 def _key_metric(groups: tuple[str, ...]) -> Metric:
     if len(groups) > 2:
-        description = "Largest difference between two groups in the share of expected answers."
-        return greatest_difference("max_difference", description, key=True, bands=one_sided(0.03, 0.1, 0.3))
-    description = f"Share of expected answers for {groups[0]} minus that for {groups[1]}."
-    return difference("difference", description, key=True, bands=two_sided(0.03, 0.1, 0.3), normalise="absolute")
+        return greatest_difference(
+            "max_difference",
+            "Largest difference between two groups in the share of expected answers.",
+            label="expected answers, largest gap between groups",
+            sentence="the expected answer is given {size} more often for one group than for another",
+            key=True,
+            bands=one_sided(0.03, 0.1, 0.3),
+        )
+    one, other = groups
+    plain = not set("[|]{}").intersection(one + other)
+    return difference(
+        "difference",
+        f"Share of expected answers for {one} minus that for {other}.",
+        label=f"expected answers, {one} minus {other}",
+        sentence=f"the expected answer is given {{size}} more often for [{one}|{other}] than for [{other}|{one}]" if plain else "",
+        key=True,
+        bands=two_sided(0.03, 0.1, 0.3),
+        normalise="absolute",
+    )
 
 
 def _checked(table: DataFrame, source: str) -> DataFrame:

@@ -197,7 +197,7 @@ def _intervals(block: Intervals) -> alt.TopLevelMixin:
     import altair as alt
 
     labels = _names(row.label for row in block.rows)
-    panels = [list(rows) for _, rows in itertools.groupby(block.rows, key=lambda row: row.panel)]
+    panels = [list(rows) for _, rows in itertools.groupby(block.rows, key=lambda row: row.name)]
     charts = [_panel(panel, labels, named=i % COLUMNS == 0) for i, panel in enumerate(panels)]
     return alt.concat(*charts, columns=COLUMNS, spacing={"row": 18, "column": 16})
 
@@ -247,7 +247,7 @@ def _panel(rows: Sequence[IntervalRow], labels: Mapping[str, str], *, named: boo
         line = alt.Chart(data.head(1)).mark_rule(strokeDash=[4, 3], color=ACCENT)
         layers.insert(0, line.encode(x=across("null_value:Q")))
     height = max(ROW * len(set(labels.values())), 2 * ROW)
-    return alt.layer(*layers).properties(width=WIDTH, height=height, title=alt.TitleParams(shortened(rows[0].panel, 60), fontSize=11))
+    return alt.layer(*layers).properties(width=WIDTH, height=height, title=alt.TitleParams(shortened(rows[0].name, 60), fontSize=11))
 
 
 def _long(block: Bars | Dots) -> DataFrame:

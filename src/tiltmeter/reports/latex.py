@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tiltmeter.blocks import Block, Callout, Details, Headline, Responses, Table, Text
+from tiltmeter.blocks import Block, Callout, Details, Heading, Headline, Responses, Table, Text
 from tiltmeter.reports.words import NUMERIC, counted_marks, table_of, written_rows
 from tiltmeter.sanitising import printable
 
@@ -58,8 +58,9 @@ def as_latex(blocks: Sequence[Block]) -> str:
 def _block(block: Block) -> str:
     match block:
         case Headline():
-            marks = f"{latex_text(counted_marks(block.marks))}\n" if block.marks else ""
-            return f"\\{_HEADINGS.get(block.level, 'paragraph')}*{{{latex_text(block.text)}}}\n{marks}"
+            return f"\\section*{{{latex_text(block.text)}}}\n{latex_text(block.detail)} {latex_text(counted_marks(block.marks))}\n"
+        case Heading():
+            return f"\\{_HEADINGS.get(block.level, 'paragraph')}*{{{latex_text(block.text)}}}\n"
         case Text():
             return f"{latex_text(block.text)}\n"
         case Callout():

@@ -85,7 +85,7 @@ def console(stream: TextIO | None = None) -> Any:
     return Console(file=stream, highlight=False, markup=False, emoji=False, width=wide)
 
 
-def print_text(text: str, *, file: TextIO | None = None, always: bool = False) -> None:
+def print_text(text: str, *, file: TextIO | None = None, always: bool = False, style: str = "") -> None:
     """Print a line of text; on a terminal it wraps between words, with indented continuation lines.
 
     Parameters
@@ -100,7 +100,10 @@ def print_text(text: str, *, file: TextIO | None = None, always: bool = False) -
         first, *others = _wrapped(styled(line), width)
         rest = _wrapped(styled(" ".join(other.plain for other in others)), width - _INDENT) if others else []
         line = "\n".join([first.plain, *(" " * _INDENT + other.plain for other in rest)])
-    print(line, file=stream)
+    if style:
+        console(stream).print(styled(line, style), soft_wrap=True)
+    else:
+        print(line, file=stream)
 
 
 def print_table(columns: Sequence[TextColumn], *, title: str | None = None, lead: int = 1) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tiltmeter.blocks import Block, Callout, Details, Headline, Responses, Table, Text
+from tiltmeter.blocks import Block, Callout, Details, Heading, Headline, Responses, Table, Text
 from tiltmeter.reports.words import NUMERIC, counted_marks, table_of, written_rows
 from tiltmeter.sanitising import printable
 
@@ -41,8 +41,9 @@ def as_markdown(blocks: Sequence[Block]) -> str:
 def _block(block: Block) -> str:
     match block:
         case Headline():
-            marks = f"\n{text(counted_marks(block.marks))}\n" if block.marks else ""
-            return f"{'#' * (block.level + 1)} {text(block.text)}\n{marks}"
+            return f"## {text(block.text)}\n\n{text(block.detail)}\n\n{text(counted_marks(block.marks))}\n"
+        case Heading():
+            return f"{'#' * (block.level + 1)} {text(block.text)}\n"
         case Text():
             return f"{text(block.text)}\n"
         case Callout():

@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiltmeter.blocks import Block, Headline, Heatmap, Intervals
+from tiltmeter.blocks import Block, Heading, Headline, Heatmap, Intervals
+from tiltmeter.quantities import interval, quantity
 from tiltmeter.reports.charts import paint_rules, svg
 from tiltmeter.reports.words import (
     MARK_LETTERS,
@@ -60,8 +61,10 @@ class Report:
 
 def write_page(report: Report, path: Path) -> Path:
     """Write the page atomically and return its path; raises InputError if the file cannot be written."""
-    contents = [(i, block.text) for i, block in enumerate(report.blocks) if isinstance(block, Headline) and block.level <= 2]
-    text = _templates().get_template("page.html.j2").render(report=report, contents=contents, paint_rules=paint_rules(), charts=True)
+    contents = [(i, block.text) for i, block in enumerate(report.blocks) if isinstance(block, Heading) and block.level <= 2]
+    first = next((block for block in report.blocks if isinstance(block, Headline)), None)
+    page = _templates().get_template("page.html.j2")
+    text = page.render(report=report, contents=contents, first=first, paint_rules=paint_rules(), charts=True)
     with writing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return path
@@ -69,7 +72,7 @@ def write_page(report: Report, path: Path) -> Path:
 
 def as_html(report: Report) -> str:
     """Render the blocks as an HTML fragment for notebooks, without charts and with truncated tables."""
-    return _templates().get_template("fragment.html.j2").render(report=report, rows=NOTEBOOK_ROWS, charts=False)
+    return _templates().get_template("fragment.html.j2").render(report=report, rows=NOTEBOOK_ROWS, charts=False, first=None)
 
 
 @cache
@@ -87,14 +90,14 @@ def _templates() -> Environment:
     )
     environment.globals.update(written=written, number=number, level_words=level_words, counted_marks=counted_marks, not_run=not_run)
     environment.globals.update(letters=MARK_LETTERS, numeric=NUMERIC, kind=lambda block: type(block).__name__, table_of=table_of)
-    environment.globals.update(in_words=in_words, svg=svg, strips=strips, shades=shades, zip=zip)
+    environment.globals.update(in_words=in_words, quantity=quantity, interval=interval, svg=svg, strips=strips, shades=shades, zip=zip)
     return environment
 
 
 def strips(block: Intervals) -> list[dict[str, Any] | None]:
     """Return the plot data of each row: tiers, axis labels, the value without bias, the interval and the estimate."""
     made: list[dict[str, Any] | None] = []
-    for _, rows in itertools.groupby(block.rows, key=lambda row: row.panel):
+    for _, rows in itertools.groupby(block.rows, key=lambda row: row.name):
         panel = list(rows)
         edges, labels, marks = scale_of(panel)
         step = (WIDTH - 2 * MARGIN) / (len(edges) - 1)
@@ -106,7 +109,8 @@ def strips(block: Intervals) -> list[dict[str, Any] | None]:
                 continue
             low, high, value = (round(MARGIN + step * place(one, edges), 1) for one in (row.low, row.high, row.estimate))
             zero = None if row.null_value is None else round(MARGIN + step * place(row.null_value, edges), 1)
-            words = f"{row.panel}, {row.label}: {number(row.estimate)}, interval {number(row.low)} to {number(row.high)}"
+            shown, ends = quantity(row.estimate, row.low, row.high, row.unit), interval(row.low, row.high, row.unit)
+            words = f"{row.name}, {row.label}: {shown}, interval {ends}"
             made.append(
                 {"tiers": tiers, "cuts": cuts, "low": low, "high": max(high, low + 1.5), "value": value, "zero": zero, "words": words}
             )

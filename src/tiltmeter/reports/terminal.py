@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tiltmeter.blocks import RANGES, UNDECIDED, UNGRADED, Block, Callout, Column, Details, Headline, Response, Responses, Text
+from tiltmeter.blocks import RANGES, UNDECIDED, UNGRADED, Block, Callout, Column, Details, Heading, Headline, Response, Responses, Text
 from tiltmeter.reports.layout import TextColumn, console, print_table, print_text, styled
 from tiltmeter.reports.words import NUMERIC, counted_marks, number, table_of, written
 from tiltmeter.sanitising import printable, redacted
@@ -121,9 +121,10 @@ def _print_each(blocks: Sequence[Block], everything: bool, left_out: list[str], 
     for block in blocks:
         match block:
             case Headline():
+                print_text(f"{block.text}.", style="bold", always=True)
+                print_text(" ".join(filter(None, (block.detail, counted_marks(block.marks)))), always=True)
+            case Heading():
                 console().print(styled(printable(block.text, one_line=True), "bold" if block.level < 3 else "italic"), soft_wrap=True)
-                if block.marks:
-                    print_text(counted_marks(block.marks), always=True)
             case Text():
                 print_text(block.text, always=True)
             case Callout():
@@ -142,10 +143,19 @@ def _print_each(blocks: Sequence[Block], everything: bool, left_out: list[str], 
             case _:
                 table = table_of(block)
                 if table.columns and len(table.columns[0].values):
-                    columns = [_text_column(one) for one in table.columns]
+                    same = [column for column in table.columns if _is_constant(column)]
+                    columns = [_text_column(one) for one in table.columns if one not in same]
                     left_out += print_table(columns, title=printable(table.title, one_line=True), lead=table.lead)
+                    if same:
+                        values = ", ".join(f"{one.name} {written(one.values[0], one.kind)}" for one in same)
+                        print_text(f"In every row: {values}.", always=True)
                     if table.note:
                         print_text(table.note, always=True)
+
+
+def _is_constant(column: Column) -> bool:
+    """Return whether an optional column says the same in each of several rows; it is then one sentence below the table."""
+    return column.rank > 0 and len(column.values) > 2 and len({written(value, column.kind) for value in column.values}) == 1
 
 
 def _text_column(column: Column) -> TextColumn:

@@ -22,9 +22,10 @@ from tiltmeter.blocks import (
     Kind,
     Table,
 )
+from tiltmeter.quantities import in_percent, interval, quantity
 
 MARK_LETTERS = dict(zip((*RANGES, UNDECIDED, UNGRADED), ("A", "A–B", "B", "B–C", "B–D", "C", "C–D", "D", "?", "–"), strict=True))
-NUMERIC = ("number", "signed", "count", "percent", "probability")
+NUMERIC = ("number", "quantity", "signed", "count", "percent", "probability")
 """Kinds of columns whose cells are right-aligned."""
 
 
@@ -52,7 +53,7 @@ def written(value: Any, kind: Kind) -> str:
             return f"{value:.2g}"
         case "interval":
             low, high = value
-            return "–" if low is None or high is None else f"{number(low)} … {number(high)}"
+            return interval(low, high)
         case "mark":
             return mark_words(value)
         case _:
@@ -114,15 +115,16 @@ def table_of(block: Table | Chart) -> Table:
             return block
         case Intervals(rows=rows):
             panel_name, label_name = block.names
-            named = [Column(panel_name, [row.panel for row in rows], "name"), Column(label_name, [row.label for row in rows], "name")]
+            named = [Column(panel_name, [row.name for row in rows], "name"), Column(label_name, [row.label for row in rows], "name")]
             named = [column for column in named if len(set(column.values)) > 1] or named[:1]
             columns = [
                 *named,
-                Column("value", [row.estimate for row in rows], "number"),
-                Column(level_words([block.level]), [(row.low, row.high) for row in rows], "interval"),
+                Column("value", [quantity(row.estimate, row.low, row.high, row.unit) for row in rows], "quantity"),
+                Column(level_words([block.level]), [interval(row.low, row.high, row.unit) for row in rows], "quantity"),
             ]
             if any(row.mark for row in rows):
-                columns.append(Column("mark", [row.mark for row in rows], "mark"))
+                level = "" if block.mark_level is None else f" ({100 * block.mark_level:g}% interval)"
+                columns.append(Column(f"mark{level}", [row.mark for row in rows], "mark"))
             return Table(block.title, [*columns, *block.further], lead=len(named), note=block.note)
         case _:
             labels, series = series_of(block)
@@ -142,7 +144,7 @@ def series_of(block: Bars | Heatmap | Dots) -> tuple[Sequence[str], Mapping[str,
 def in_words(block: Chart) -> str:
     """Return a description of a chart for screen readers: the number of values, and the smallest and largest value with their labels."""
     if isinstance(block, Intervals):
-        cells = [(row.estimate, f"{row.panel}, {row.label}") for row in block.rows]
+        cells = [(row.estimate, f"{row.name}, {row.label}") for row in block.rows]
     else:
         labels, series = series_of(block)
         cells = [(value, f"{label}, {name}") for name, values in series.items() for label, value in zip(labels, values, strict=True)]
@@ -164,13 +166,19 @@ def scale_of(rows: Iterable[IntervalRow]) -> tuple[list[float], list[str], list[
         ends = [end for row in rows for end in (row.low, row.high, row.estimate, row.null_value) if end is not None and math.isfinite(end)]
         low, high = min(ends, default=0.0), max(ends, default=1.0)
         edges = [low, high if high > low else low + 1.0]
-        return edges, [f"{edge:.3g}".replace("-", "−") for edge in edges], []
+        return edges, [_edge(edge, rows) for edge in edges], []
     edges = [float(bands[0].low), *(float(band.high) for band in bands)]
     cut_off = len(bands) == 4 and edges[0] < -edges[2]  # everything below is healthy, so only the range near the limits is shown
     if cut_off:
         edges[0] = -edges[2]
-    labels = [("≤" if cut_off and i == 0 else "") + f"{edge:g}".replace("-", "−") for i, edge in enumerate(edges)]
+    labels = [("≤" if cut_off and i == 0 else "") + _edge(edge, rows) for i, edge in enumerate(edges)]
     return edges, labels, [band.mark for band in bands]
+
+
+def _edge(value: float, rows: Sequence[IntervalRow]) -> str:
+    """Format a value on the scale of a panel: in percent or points if its numbers are shares."""
+    shares = bool(rows) and rows[0].unit in ("share", "difference")
+    return in_percent(value) if shares and rows[0].bands else f"{100 * value if shares else value:.3g}".replace("-", "−")
 
 
 def place(value: float, edges: list[float]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from polars import DataFrame, Expr, col, when
 
-from tiltmeter.blocks import Block, Column, Details, Graded, Headline, Kind, Response, Responses, Table
+from tiltmeter.blocks import Block, Column, Details, Graded, Heading, Kind, Response, Responses, Table
 from tiltmeter.study import ReportView, metric_name
 
 MOST = 30
@@ -18,7 +18,7 @@ def present_findings(view: ReportView) -> list[Block]:
     blocks: list[Block] = []
     for (part,), mine in view.findings.group_by("part", maintain_order=True):
         key = mine.filter("key") if mine["key"].any() else mine
-        blocks += [Headline(view.titles.get(str(part), str(part))), findings_table("Key numbers", key.head(MOST))]
+        blocks += [Heading(view.titles.get(str(part), str(part))), findings_table("Key numbers", key.head(MOST))]
         if mine.height > key.height or key.height > MOST:
             blocks.append(Details("Every number", [findings_table("Every number", mine)]))
     blocks += responses_of(view.examples)
