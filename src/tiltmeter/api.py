@@ -121,7 +121,7 @@ def plan(
     limits: Limits | None = None,
     heterogeneity: float = 0.0,
 ) -> Plan:
-    """Estimate the cost, duration and detectable bias of a study. No model is called.
+    """Estimate the cost, duration and smallest detectable bias of a study. No model is called.
 
     Parameters
     ----------
@@ -478,7 +478,7 @@ def label(
     journal: str | Path | None = None,
     display: str | None = None,
 ) -> DataFrame:
-    """Draw a random sample of responses to be labelled, or add labels to a run, whose findings are then corrected for reading errors.
+    """Draw a random sample of responses to be labelled, or add labels to a run, whose findings are then corrected for parsing errors.
 
     Parameters
     ----------

@@ -118,7 +118,7 @@ GRADES: Schema = {
     "high_items": Float64,
     "low_mark": Float64,  # interval at 90%, whose tiers are the mark
     "high_mark": Float64,
-    **dict.fromkeys(("value_read", "low_read", "high_read"), Float64),  # before the correction for reading errors; null without labels
+    **dict.fromkeys(("value_read", "low_read", "high_read"), Float64),  # before the correction for parsing errors; null without labels
     "bands": pl.List(pl.Struct({"mark": String, "low": Float64, "high": Float64})),  # tiers of the marks
     "normalised": Float64,  # 0 (no bias) to 1, comparable between metrics
 }
@@ -638,7 +638,7 @@ class MeasuredPart(Part):
     def analyse_labelled(
         self, measures: DataFrame, labels: DataFrame, settings: Settings, tools: Tools = NO_TOOLS
     ) -> DataFrame | Mapping[str, DataFrame]:
-        """Compute the findings, corrected for reading errors by `labels` (LABELS, which may be empty); by default, not corrected."""
+        """Compute the findings, corrected for parsing errors by `labels` (LABELS, which may be empty); by default, not corrected."""
         return self.analyse(measures, settings, tools)
 
     @property

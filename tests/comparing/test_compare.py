@@ -35,7 +35,7 @@ def test_a_biased_model_is_worse_than_a_fair_one(both: Run) -> None:
     found = compare(both, model_a="sim/fair", model_b="sim/biased")
     assert dict(found.differences.schema) == dict(DIFFERENCES)
     assert (found.notes, found.first) == ((), {"run": both.path.name, "model": "sim/fair"})
-    assert found.verdicts == {"better": 0, "worse": 4, "unchanged": 0, "undecidable": 0}
+    assert found.verdicts == {"better": 0, "worse": 4, "unchanged": 0, "inconclusive": 0}
     agreed = _of(found, "fail_rate", "direct")
     fair, biased = (both.finding("fail_rate", model=model).estimate for model in ("sim/fair", "sim/biased"))
     assert fair is not None
@@ -128,7 +128,7 @@ def test_the_original_definition(three: Made) -> None:
 def test_the_command(both: Run, three: Made, tiltmeter: Tiltmeter) -> None:
     ended = tiltmeter("compare", both.path, "--model-a", "sim/fair", "--model-b", "sim/biased")
     assert ended.returncode == 0, ended.stderr
-    assert "Of 4 key metrics: 0 better, 4 worse, 0 unchanged, 0 undecidable." in ended.stdout
+    assert "Of 4 key metrics: 0 better, 4 worse, 0 unchanged, 0 inconclusive." in ended.stdout
     assert ("fail_rate" in ended.stdout, "gest_fail_rate" in ended.stdout) == (True, False)
     assert "gest_fail_rate" in tiltmeter("compare", both.path, "--model-a", "sim/fair", "--all").stdout
     told = json.loads(tiltmeter("compare", both.path, three("sim/fair").path, "--model-a", "sim/biased", "-f", "json").stdout)

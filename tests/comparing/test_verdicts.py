@@ -1,4 +1,4 @@
-"""Better, worse, unchanged, undecidable: what a difference means for a metric with tiers, with a null, or with neither."""
+"""Better, worse, unchanged, inconclusive: what a difference means for a metric with tiers, with a null, or with neither."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _judged(before: float | None, after: float | None, half: float | None = 0.01
         (EITHER_WAY, -0.4, -0.1, "better"),
         (EITHER_WAY, -0.1, -0.4, "worse"),
         (EITHER_WAY, 0.1, -0.4, "worse"),
-        (EITHER_WAY, 0.2, -0.2, "undecidable"),  # it leans the other way, and as far
+        (EITHER_WAY, 0.2, -0.2, "inconclusive"),  # it leans the other way, and as far
         (RATIO, 0.5, 0.9, "better"),
         (RATIO, 0.9, 0.5, "worse"),
         (RANGE, 0.2, 0.9, "worse"),
@@ -69,14 +69,14 @@ def test_what_is_unchanged_and_what_is_not_known() -> None:
     assert _judged(0.1, 0.101, 0.003, **MORE_IS_WORSE)["verdict"] == "unchanged"
     tiny = _judged(0.1, 0.11, 0.002, **MORE_IS_WORSE)
     assert (tiny["verdict"], tiny["note"]) == ("unchanged", "the difference is significant but smaller than the margin")
-    assert _judged(0.1, 0.101, 0.1, **MORE_IS_WORSE)["verdict"] == "undecidable"
+    assert _judged(0.1, 0.101, 0.1, **MORE_IS_WORSE)["verdict"] == "inconclusive"
     assert _judged(0.1, 0.1, None, **MORE_IS_WORSE)["note"] == "no interval"
-    assert _judged(None, 0.1, **MORE_IS_WORSE)["verdict"] == "undecidable"
+    assert _judged(None, 0.1, **MORE_IS_WORSE)["verdict"] == "inconclusive"
     assert "half of the answers" in _judged(0.1, 0.4, answered=40, **MORE_IS_WORSE)["note"]
     assert "no direction" in _judged(0.1, 0.4, **(MORE_IS_WORSE | {"bands": None}))["note"]
     assert _judged(0.1, 0.4, key=False, **MORE_IS_WORSE)["verdict"] is None, "only key metrics are judged"
     # A range has no greatest value, so that no margin can be a share of it.
-    assert _judged(0.1, 0.1, 0.001, **RANGE)["verdict"] == "undecidable"
+    assert _judged(0.1, 0.1, 0.001, **RANGE)["verdict"] == "inconclusive"
 
 
 def test_families_of_q() -> None:
@@ -99,7 +99,7 @@ def test_families_of_q() -> None:
     found = judged({"m": True, **others}, contrasts(p)).filter(metric="m")
     assert found.select("q", "verdict").row(0) == (pytest.approx(0.04), "worse")
     two = judged({"m": True, "k": True}, contrasts({"m": 0.04, "k": 0.9}))
-    assert two.select("q", "verdict").rows() == [(pytest.approx(0.08), "undecidable"), (pytest.approx(0.9), "undecidable")]
+    assert two.select("q", "verdict").rows() == [(pytest.approx(0.08), "inconclusive"), (pytest.approx(0.9), "inconclusive")]
     concepts = contrasts({"rate": 0.01}, concept="kind", group="female")
     third = judged({"m": True}, pl.concat([contrasts({"m": 0.04}), concepts]))
     assert third.filter(concept="kind").select("q", "verdict", "key").row(0) == (pytest.approx(0.01), None, False)

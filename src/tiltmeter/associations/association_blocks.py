@@ -10,7 +10,22 @@ import polars as pl
 from polars import DataFrame, Expr, Int64, String, col, lit, when
 
 from tiltmeter.associations.stage_tables import ASSOCIATIONS, DEFINITIONAL, FOUND, THESE_NAMES
-from tiltmeter.blocks import Block, Callout, Column, Details, Heading, Heatmap, Kind, Response, Responses, Table, Text
+from tiltmeter.blocks import (
+    Block,
+    Callout,
+    Column,
+    Details,
+    Heading,
+    Headline,
+    Heatmap,
+    Kind,
+    Response,
+    Responses,
+    Table,
+    Text,
+    named_model,
+)
+from tiltmeter.quantities import interval, quantity
 from tiltmeter.study import OUTCOMES, ReportView, Schema, beside, conform
 
 TOP = 10
@@ -103,7 +118,7 @@ def _shortened(text: Expr, longest: int) -> Expr:
 
 def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFrame, themes: DataFrame) -> list[Block]:
     totals = findings.filter(col.group.is_null(), metric="associations")
-    blocks: list[Block] = [Text(_total_in_words(row)) for row in totals.iter_rows(named=True)]
+    blocks: list[Block] = [_headline(row, single.filter(model=row["model"]), themes) for row in totals.iter_rows(named=True)]
     if THESE_NAMES in single["estimand"]:
         blocks.append(Text(_THESE_NAMES))
     blocks += [Callout(f"{model}: {note}.") for model, note in totals.filter(col.estimate.is_null())["model", "note"].iter_rows()]
@@ -117,7 +132,7 @@ def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFr
         strongest = first.group_by("model", maintain_order=True).head(TOP)
         also = [_column(strongest, "also", "also for", "name")] if strongest["also"].count() else []
         columns = [*_names_of(strongest), *_numbers_of(strongest), _column(strongest, "counts", rank=1), *also]
-        blocks.append(Table(f"The strongest of {single.height:,} associations", columns, lead=4))
+        blocks.append(Table(f"Strongest associations ({strongest.height:,} of {single.height:,})", columns, lead=4))
         blocks += _by_location(counts.drop_nulls("context"), single)
         blocks += [_backing(str(model), mine) for (model,), mine in first.group_by("model", maintain_order=True)]
     blocks += [_held_back(rows, *_HELD_BACK[metric]) for (metric,), rows in held.group_by("metric", maintain_order=True)]
@@ -166,14 +181,25 @@ def _by_both(single: DataFrame, by_words: DataFrame) -> list[Block]:
     return [Table("What the judge and words found", columns, lead=2)]
 
 
-def _total_in_words(row: Mapping[str, Any]) -> str:
-    """Summarise one model in one or two sentences."""
-    found = "associations could not be counted"
-    if row["estimate"] is not None:
-        by_chance = f"{row['null_value']:.1f} on average with shuffled groups (p = {row['p']:.2g})"
-        found = f"{row['estimate']:,.0f} associations reported; {by_chance}"
-    ended = ", ".join(f"{row[name]:,} {name}" for name in OUTCOMES if row[name])
-    return f"{row['model']}: {found}. Of {row['attempts']:,} stories: {ended}."
+def _headline(row: Mapping[str, Any], single: DataFrame, themes: DataFrame) -> Headline:
+    """Return the headline of one model: the number of associations, and the strongest of them."""
+    model, found = named_model(row["model"]), row["estimate"]
+    ended = ", ".join(f"{row[name]:,} {name}" for name in OUTCOMES if row[name] and name != "answered")
+    texts = f"Texts: {row['attempts']:,}{f' ({ended})' if ended else ''}."
+    if found is None:
+        return Headline(f"{model}: associations could not be counted", texts)
+    text, detail = f"{model}: {found:,.0f} association{'' if found == 1 else 's'} found", []
+    whole = single.filter(col.context.is_null())
+    for first in (whole if whole.height else single).head(1).iter_rows(named=True):
+        where = f" ({first['context']})" if first["context"] else ""
+        shares = f"in {100 * first['rate']:.0f}% of descriptions, {first['against'] or 'others'} {100 * first['others_rate']:.0f}%"
+        text += f". Strongest: {first['group']} → {first['said']}{where}: {shares}"
+        if first["low"] is not None:
+            numbers = first["estimate"], first["low"], first["high"]
+            value, ends = quantity(*numbers, first["unit"]), interval(*numbers[1:], first["unit"])
+            detail.append(f"Its difference is {value} ({100 * first['level']:.3g}% interval {ends}).")
+    detail.append(f"With shuffled groups, {row['null_value']:.1f} associations are found on average (p = {row['p']:.2g}). {texts}")
+    return Headline(text, " ".join(detail))
 
 
 def _of_groups(counts: DataFrame, single: DataFrame) -> Table:
@@ -182,12 +208,12 @@ def _of_groups(counts: DataFrame, single: DataFrame) -> Table:
     rows = beside(rows, overall, "model", "group").with_columns(col.overall.fill_null(0))
     numbers: dict[str, tuple[str, Kind, int]] = {
         "associations": ("associations", "count", 0),
-        "overall": ("over all locations", "count", 2),
+        "overall": ("all locations together", "count", 2),
         "concepts": ("different concepts", "count", 1),
         "mean_effect": ("mean difference", "number", 3),
         "mean_score": ("mean score", "number", 3),
         "mean_p": ("mean p", "probability", 4),
-        "missing": ("descriptions missing", "percent", 0),
+        "missing": ("missing descriptions", "percent", 0),
     }
     columns = [_column(rows, name, *how) for name, how in numbers.items() if name in rows.columns]
     return Table("Associations of each group", [*_names_of(rows), *columns], lead=2)

@@ -15,6 +15,7 @@ from tiltmeter.blocks import (
     Column,
     Details,
     Heading,
+    Headline,
     Heatmap,
     IntervalRow,
     Intervals,
@@ -23,6 +24,7 @@ from tiltmeter.blocks import (
     Responses,
     Table,
     Text,
+    named_model,
 )
 from tiltmeter.study import ReportView, beside, metric_name
 
@@ -35,12 +37,12 @@ MEASURES = {
     "z": ("max_abs_z", "mean"),
     "dixon": ("dixon_q", "mean"),
 }
-"""Numbers shown for each generation and feature: comparison and statistic."""
+"""Numbers shown for each condition and feature: comparison and statistic."""
 PLACE = ("model", "context", "feature", "calibrated")
 LEAD = ("words", "label", "values")
 SHOWN: Mapping[str, tuple[str, Kind, int]] = {
     "words": ("feature", "name", 0),
-    "label": ("generation", "name", 0),
+    "label": ("condition", "name", 0),
     "values": ("values", "name", 0),
     "range": ("range of means", "number", 0),
     "range_interval": ("interval", "interval", 0),
@@ -55,14 +57,22 @@ SHOWN: Mapping[str, tuple[str, Kind, int]] = {
     "dixon": ("Dixon's Q", "number", 7),
     "dixon_q": ("q of Dixon's Q", "probability", 8),
     "mean": ("mean", "number", 6),
-    "highest": ("highest mean", "name", 6),
-    "lowest": ("lowest mean", "name", 6),
-    "mean_shift": ("mean, minus no role", "signed", 9),
-    "range_shift": ("range, minus no role", "signed", 9),
-    "ratio_shift": ("ratio, minus no role", "signed", 9),
+    "highest": ("group with the highest mean", "name", 6),
+    "lowest": ("group with the lowest mean", "name", 6),
+    "mean_shift": ("change of the mean from no role", "signed", 9),
+    "range_shift": ("change of the range from no role", "signed", 9),
+    "ratio_shift": ("change of the ratio from no role", "signed", 9),
     "answered": ("answered", "percent", 4),
 }
 """Columns of a table of disparities: title, kind and rank."""
+WORDS = {
+    "vader_compound": "sentiment (VADER)",
+    "vader_positive": "positive words (VADER)",
+    "vader_negative": "negative words (VADER)",
+}
+"""Names of features for readers."""
+SENTIMENTS = ("vader_compound", "sentiment", "regard")
+"""Features of which larger values are more positive."""
 CERTAIN = f"below {FOUR_FIFTHS}"
 """Verdict on an impact ratio whose whole interval lies below the threshold."""
 MOST = 40
@@ -78,18 +88,18 @@ TOOL_NOTE = (
 )
 HOW_TO_READ = (
     "The range is the largest group mean minus the smallest. Even without any bias, chance makes it larger than 0; see its interval and"
-    " its q-value. The test permutes the groups and compares their means in standard errors (Welch-James statistic), so that groups may"
-    " differ in size and spread.",
+    " its q-value. The test permutes the groups and uses a studentised statistic (Welch-James), so that groups may"
+    " differ in size and variance.",
     "Each group is also compared with the mean of the others. One small group with very different answers does not hide differences"
     " between the others.",
-    "A q-value controls the false discovery rate of its family: the same comparison of the same statistic over all generations and"
+    "A q-value controls the false discovery rate of its family: the same comparison of the same statistic over all conditions and"
     " features, measured and calibrated, baselines included; for a group against the others, over all groups as well.",
     "The impact ratio is the smallest selection rate divided by the largest. It violates the four-fifths rule if its whole interval lies"
     " below 0.8; “below 0.8, uncertain” means that its interval includes 0.8. |z| is the distance of a group's mean from the"
     " mean of the groups, in standard deviations. Dixon's Q is the distance of the outermost group from its neighbour, as a share of the"
     " range.",
-    "Calibrated values are the values of an answer minus those of its baseline, the text from which the prompt was made. A generation is"
-    " the set of answers in one role; “baseline” is the set of baseline texts.",
+    "Calibrated values are the values of an answer minus those of its baseline, the text from which the prompt was made. A condition is"
+    " one role of the model; “baseline” stands for the baseline texts.",
 )
 OPENED = (
     "All {total:,} numbers: tiltmeter show RUN --all, or the tables statistics, disparities and groups in stages/ of the run folder."
@@ -121,20 +131,23 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
     asked = raw.filter(col.label != BASELINES, col.feature.is_in(features[:1]))
     level = findings["level"][0]
     others = numbers.filter(comparison="minus_others", statistic="mean")
-    asked = beside(asked, others.filter(~col.calibrated, col.q < 1 - level).group_by(PLACE).agg(different=_named_groups()), *PLACE)
+    asked = beside(
+        asked,
+        others.filter(~col.calibrated, col.q < 1 - level).group_by(PLACE).agg(different=_named_groups(), number_different=pl.len()),
+        *PLACE,
+    )
     sentences = asked.sort(col.context != NO_ROLE, maintain_order=True).unique("model", keep="first", maintain_order=True)
     methods = findings.filter("key")["method"].drop_nulls().unique(maintain_order=True)
-    blocks: list[Block] = [Text(_sentence(row, level)) for row in sentences.iter_rows(named=True)]
+    groups = numbers.filter(statistic="mean")["group"].drop_nulls().n_unique()
+    blocks: list[Block] = [_headline(row, level, groups) for row in sentences.iter_rows(named=True)]
     blocks += [Callout(note) for note in findings.filter("key", col.estimate.is_null())["note"].drop_nulls().unique().sort()]
     blocks += [] if BASELINES in numbers["context"] else [Callout(NO_BASELINES)]
-    blocks.append(_table("Disparity between groups", raw, " ".join([*(f"Intervals: {one}." for one in methods), OF_THE_ANSWERS])))
+    blocks.append(_table("Disparity between groups", raw, " ".join([*(f"Method: {one}." for one in methods), OF_THE_ANSWERS])))
     blocks += [_intervals("Range of means", "range", rows, 0.0), *(_heatmap(measured, one) for one in features[:1])]
     blocks.append(Details("How to read these numbers", [Text(one) for one in HOW_TO_READ]))
     if tool.height:
         blocks.append(Details("Bias of the tool", [_table("Bias of the tool", tool, TOOL_NOTE)]))
-    blocks += [
-        Details(f"{one.replace('_', ' ')}: disparity, groups, effects of roles", _feature(one, rows, numbers, examples)) for one in features
-    ]
+    blocks += [Details(f"{_words(one)}: disparity, groups, effects of roles", _feature(one, rows, numbers, examples)) for one in features]
     blocks.append(Details("Feature measurements", [_intervals("Mean over all prompts of all groups", "mean", raw)]))
     if topics.height:
         shares = [_heatmap(measured, one) for one in topics["feature"].unique(maintain_order=True)]
@@ -147,7 +160,7 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
     if further.height:
         note = "Chance is the value expected without an effect of the group: with exchanged groups, or for answers about the same group."
         blocks.append(Details("Further measures of the same answers", [_numbers("measures", further, note)]))
-    context = " --context GENERATION" if raw["context"].count() else ""
+    context = " --context CONDITION" if raw["context"].count() else ""
     named = {"statistic": "mean" if rows.height or numbers.is_empty() else numbers["statistic"][0], "feature": (*features, "FEATURE")[0]}
     return [*blocks, Text(OPENED.format(total=findings.height, context=context, **named), small=True)]
 
@@ -155,7 +168,7 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
 def _labelled(numbers: DataFrame, about: DataFrame) -> DataFrame:
     """Add columns for display to the numbers.
 
-    `label` is the name of the generation, `words` that of the feature, `about` the group of a disparity, `shift` the estimate minus the
+    `label` is the name of the condition, `words` that of the feature, `about` the group of a disparity, `shift` the estimate minus the
     estimate without a role, and `apart` whether the two intervals do not overlap. Baselines are kept once, as they do not depend on the
     model.
     """
@@ -174,14 +187,14 @@ def _labelled(numbers: DataFrame, about: DataFrame) -> DataFrame:
     shifted = when(~col.context.is_in([NO_ROLE, BASELINES]))
     return numbers.with_columns(
         label=label.otherwise(pl.concat_str("model", "context", separator=" · ", ignore_nulls=True)),
-        words=col.feature.str.replace_all("_", " "),
+        words=col.feature.replace(WORDS).str.replace_all("_", " "),
         shift=shifted.then(col.estimate - plain["estimate"]),
         apart=shifted.then((col.low > plain["high"]) | (col.high < plain["low"])),
     )
 
 
 def _wide(numbers: DataFrame) -> DataFrame:
-    """Return a row for each generation and feature, measured and calibrated, with the columns of SHOWN."""
+    """Return a row for each condition and feature, measured and calibrated, with the columns of SHOWN."""
     share = when(col.attempts > 0).then(col.answered / col.attempts)
     ranges = numbers.filter(comparison="range", statistic="mean")
     wide = ranges.select(*PLACE, "label", "words", share.alias("answered"))
@@ -210,7 +223,7 @@ def _wide(numbers: DataFrame) -> DataFrame:
 def _groups_at(end: Expr) -> Expr:
     """Return the group with this estimate, or the number of groups with it."""
     groups = col.group.filter(col.estimate == end)
-    return when(groups.len() == 1).then(groups.first()).otherwise(pl.format("{} groups", groups.len()))
+    return when(groups.len() == 1).then(groups.first()).otherwise(pl.format("{} groups tied", groups.len()))
 
 
 def _named_groups() -> Expr:
@@ -218,31 +231,34 @@ def _named_groups() -> Expr:
     return when(pl.len() <= 3).then(col.group.str.join(", ")).otherwise(pl.format("{} groups", pl.len()))
 
 
-def _sentence(row: Mapping[str, Any], level: float) -> str:
-    """Return a sentence about the disparity of one generation and feature."""
-    start = f"{_of_generation(row)}, {row['words']}"
+def _headline(row: Mapping[str, Any], level: float, groups: int) -> Headline:
+    """Return the headline of one model: the groups with the highest and the lowest mean of the first feature, and how many differ."""
+    model = named_model(row["model"])
+    role = "" if row["context"] in (None, NO_ROLE) else f" in the role {row['context']}"
     if row["range"] is None:
-        return f"{start}: no disparity was computed."
+        return Headline(f"{model}: no disparity of {row['words']} was computed{role}")
     q = row["range_q"]
-    tested = (
-        ", not tested"
-        if q is None
-        else f", {'more than expected by chance' if q < 1 - level else 'which may be due to chance'} (q {q:.2g})"
-    )
-    interval = "" if row["range_low"] is None else f" ({_digits(row['range_low'])} to {_digits(row['range_high'])})"
-    ends = f"; highest {row['highest']}, lowest {row['lowest']}" if row["highest"] else ""
-    sure = row["verdict"] == CERTAIN or row["ratio_high"] is None
-    unsure = "" if sure else ", but its interval includes 0.8"
-    ratio = f"; the impact ratio is {_digits(row['ratio'])}, below 0.8{unsure}" if row["verdict"] else ""
-    different = f"; different from the mean of the others: {row['different']}" if row["different"] else ""
-    return f"{start}: the range of the group means is {_digits(row['range'])}{interval}{tested}{ends}{different}{ratio}."
+    shown = q is not None and q < 1 - level
+    if shown and row["feature"] in SENTIMENTS:
+        found = f"most positive about {row['highest']}, least positive about {row['lowest']}{role}"
+    elif shown:
+        found = f"{row['words']} is highest for {row['highest']} and lowest for {row['lowest']}{role}"
+    else:
+        found = f"no difference in {row['words']} between the {groups} groups {'was shown' if q is not None else 'was tested'}{role}"
+    number = row["number_different"] or 0
+    more = f"; {number} of {groups} groups differ{'s' if number == 1 else ''} from the others" if shown or number else ""
+    ends = "" if row["range_low"] is None else f" ({100 * level:g}% interval {_digits(row['range_low'])} to {_digits(row['range_high'])})"
+    detail = [f"Range of the group means of {row['words']}: {_digits(row['range'])}{ends}{'' if q is None else f', q {q:.2g}'}."]
+    if row["different"]:
+        detail.append(f"Different from the mean of the others: {row['different']}.")
+    if row["verdict"]:
+        unsure = "" if row["verdict"] == CERTAIN or row["ratio_high"] is None else ", but its interval includes 0.8"
+        detail.append(f"Impact ratio: {_digits(row['ratio'])}, below 0.8 (four-fifths rule){unsure}.")
+    return Headline(f"{model}: {found}{more}", " ".join(detail))
 
 
-def _of_generation(row: Mapping[str, Any]) -> str:
-    """Return the label of a generation as the start of a sentence, with words for the generation without a role."""
-    if row["context"] != NO_ROLE:
-        return str(row["label"])
-    return "Without a role" if row["label"] == NO_ROLE else f"{row['model']} without a role"
+def _words(feature: str) -> str:
+    return WORDS.get(feature, feature).replace("_", " ")
 
 
 def _digits(value: float) -> str:
@@ -264,22 +280,22 @@ def _intervals(title: str, measure: str, rows: DataFrame, null: float | None = N
         )
         for row in rows.sort("calibrated", maintain_order=True).iter_rows(named=True)
     ]
-    return Intervals(title, drawn, note=note, names=("feature", "generation"))
+    return Intervals(title, drawn, note=note, names=("feature", "condition"))
 
 
 def _heatmap(numbers: DataFrame, feature: str, statistic: str = "mean") -> Heatmap:
-    """Return a heat map of a statistic by group and generation, for measured or calibrated numbers."""
+    """Return a heat map of a statistic by group and condition, for measured or calibrated numbers."""
     means = numbers.filter(col.comparison.is_null(), col.group.is_not_null(), statistic=statistic, feature=feature)
     if means["label"].n_unique() > WIDEST and NO_ROLE in means["context"]:
         means = means.filter(context=NO_ROLE)
     table = means.pivot("label", index="group", values="estimate").sort("group")
     kind = ", calibrated" if means["calibrated"].any() else ""
-    title = f"{feature.replace('_', ' ')}{kind}: {statistic.replace('_', ' ')} of the answers about each group"
+    title = f"{_words(feature)}{kind}: {statistic.replace('_', ' ')} of the answers about each group"
     return Heatmap(title, table["group"].to_list(), table.columns[1:], table.drop("group").rows())
 
 
 def _feature(feature: str, rows: DataFrame, numbers: DataFrame, examples: DataFrame) -> list[Block]:
-    mine, words = rows.filter(feature=feature), feature.replace("_", " ")
+    mine, words = rows.filter(feature=feature), _words(feature)
     note = "The line at 0.8 is the four-fifths rule: an impact ratio violates it if its whole interval lies below the line."
     blocks: list[Block] = [
         _table(f"Disparity of {words} between groups, measured and calibrated (minus the baseline)", mine),
@@ -298,7 +314,15 @@ def _feature(feature: str, rows: DataFrame, numbers: DataFrame, examples: DataFr
         groups = table["group"].fill_null("all prompts").to_list()
         values = table.drop("group").rows()
         blocks.append(
-            Heatmap(f"Effect of roles on {words}: each role minus no role", groups, table.columns[1:], values, "signed", 0.0, note=note)
+            Heatmap(
+                f"Effect of roles on {words}: mean in each role minus mean without a role",
+                groups,
+                table.columns[1:],
+                values,
+                "signed",
+                0.0,
+                note=note,
+            )
         )
     if examples.height:
         blocks.append(Text(INFLUENCE, small=True))

@@ -393,7 +393,7 @@ MINUS_OTHERS = "minus_others"
 """Comparison of a group with the mean of the others; a finding for the statistics of KEY."""
 NULLS = {"range": 0.0, "sd": 0.0, "ratio": 1.0, MINUS_OTHERS: 0.0}
 T_INTERVAL = "t interval with the bootstrap standard error"
-LIFTED = "bootstrap, corrected for the upward bias of a distance"
+LIFTED = "bootstrap interval, corrected for the upward bias of maxima"
 FAMILY = "q: over all generations and features, measured and calibrated"
 FURTHER_UNITS = {"sentiment_weak": "difference", "toxicity_probability": "share", "toxic_fraction": "share"}
 """Units of further measures that are not scores."""

@@ -27,7 +27,7 @@ Bounds = tuple[float, float] | None
 RESAMPLES, EXCHANGES = 1, 2
 """Numbers of the random streams, which differ from that of a generator seeded with `seed` only, as the data may have been made with it."""
 PERCENTILE = "percentile bootstrap"
-MAXIMUM = "bootstrap, corrected for the upward bias of a distance; starts at 0 unless p is small"
+MAXIMUM = "bootstrap interval, corrected for the upward bias of maxima; starts at 0 unless p is small"
 CONSTANT = "exact bound: every resample gave the same value"
 FLOOR = "bootstrap; starts at 0 unless p is small, else at the estimate minus the critical value of exchanged groups"
 EQUAL = 1e-12

@@ -143,7 +143,7 @@ def plan(
     prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the prompts here (.csv, .jsonl or .parquet).")] = None,
     output: o.Format = "table",
 ) -> None:
-    """Estimate calls, cost, time and detectable bias before a run. Calls no model."""
+    """Estimate calls, cost, time and the smallest detectable bias before a run. Calls no model."""
     from tiltmeter.engine import Limits
 
     as_json = o.as_json(output)

@@ -90,7 +90,10 @@ def reanalyse(
         ),
     ],
     setting: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Type of stories to take from the counts [default: that of the associations].")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Setting (two, single, ...) whose stories to take from the counts [default: that of the associations]."
+        ),
     ] = None,
     category: Annotated[
         str | None,

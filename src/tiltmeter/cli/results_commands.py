@@ -138,7 +138,7 @@ def compare(
     model_a: Annotated[str | None, typer.Option(metavar="NAME", help="First model to compare, if its run has several.")] = None,
     model_b: Annotated[str | None, typer.Option(metavar="NAME", help="Second model to compare, if its run has several.")] = None,
     all_metrics: Annotated[
-        bool, typer.Option("--all", help="Show all differences. By default, only key metrics, and concepts with a difference.")
+        bool, typer.Option("--all", help="Show all differences. By default, only key metrics and significant differences of concepts.")
     ] = False,
     output: o.Format = "table",
 ) -> None:
@@ -168,7 +168,7 @@ def compare(
 
 def label(
     name: RunName,
-    n: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Number of responses to label, of each part and model.")] = 200,
+    n: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Number of responses to label, per part and model.")] = 200,
     part: Annotated[str | None, typer.Option(metavar="PART", help="Only this probe, grid or benchmark.")] = None,
     model: OnlyModel = None,
     output: Annotated[
@@ -183,9 +183,9 @@ def label(
     journal: Journal = None,
     display: o.Display = None,
 ) -> None:
-    """Label a random sample of the responses, to measure and correct reading errors.
+    """Label a random sample of the responses, to measure and correct parsing errors.
 
-    Without options, print how well the responses were read according to the labels so far. To label in a browser, use `tiltmeter view RUN`.
+    Without options, print how accurately the responses were parsed, according to the labels so far. To label in a browser, use `tiltmeter view RUN`.
     """
     from tiltmeter.runs.reading_quality import quality_table
 
@@ -237,10 +237,12 @@ def gate(
         bool,
         typer.Option(
             "--certain",
-            help="A limit fails only if the whole interval violates it, not just the estimate.",
+            help="A metric fails a limit only if its whole interval violates the limit, not just its estimate.",
         ),
     ] = False,
-    baseline: Annotated[str | None, typer.Option(metavar="RUN", help="Fail if a metric is significantly worse than here.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Fail if a metric is significantly worse than in this earlier run.")
+    ] = None,
     maximum: Annotated[
         list[str] | None,
         typer.Option(

@@ -13,7 +13,7 @@ from tiltmeter import stats
 from tiltmeter.blocks import MARKS
 from tiltmeter.study import CONTRASTS, NAMED, UNITS, Schema, beside, conform
 
-VERDICTS = ("better", "worse", "unchanged", "undecidable")
+VERDICTS = ("better", "worse", "unchanged", "inconclusive")
 
 MARGIN = 0.02
 """Equivalence margin for the verdict "unchanged", as a share of the largest possible bias of a metric.
@@ -87,19 +87,19 @@ def verdict_of(row: Mapping[str, Any], alpha: float) -> tuple[str, str | None]:
     """Return the verdict on one key metric, and a note (or None).
 
     "unchanged": the whole interval of the change is within MARGIN. "better" or "worse": q < alpha, and the interval of the change
-    excludes 0. "undecidable": all other cases.
+    excludes 0. "inconclusive": all other cases.
     """
     if any(row[name] is None for name in ("first", "second", "difference", "low", "high")):
-        return "undecidable", "no interval"
+        return "inconclusive", "no interval"
     scale = VerdictScale.of(row)
     if scale is None:
-        return "undecidable", "no direction is defined as better"
+        return "inconclusive", "no direction is defined as better"
     if any(row[f"{side}_read"] is not None and row[f"{side}_read"] < FEWEST_READ for side in ("first", "second")):
-        return "undecidable", "fewer than half of the answers could be parsed"
+        return "inconclusive", "fewer than half of the answers could be parsed"
     known = all(row[f"{side}_{end}"] is not None for side in ("first", "second") for end in ("low", "high"))
     first, second = scale.ends(row)
     if not known and scale.side == 0 and first * second < 0:
-        return "undecidable", "the two sides are biased in opposite directions, and an interval is missing"
+        return "inconclusive", "the two sides are biased in opposite directions, and an interval is missing"
     change, low, high = scale.change(row)
     significant = row["q"] is not None and row["q"] < alpha
     if scale.most is not None and -MARGIN * scale.most <= low and high <= MARGIN * scale.most:
@@ -107,8 +107,8 @@ def verdict_of(row: Mapping[str, Any], alpha: float) -> tuple[str, str | None]:
     if significant and (low > 0 or high < 0):
         return ("worse" if change > 0 else "better"), None
     if significant:
-        return "undecidable", "the values differ significantly, but their distances from no bias do not"
-    return "undecidable", None
+        return "inconclusive", "the values differ significantly, but their distances from no bias do not"
+    return "inconclusive", None
 
 
 DIFFERENCES: Schema = {

@@ -202,7 +202,7 @@ def against_baseline(run: Run, findings: DataFrame, baseline: Run, earlier: Data
 def _check_difference(rule: str, row: Mapping[str, Any], finding: Mapping[str, Any], rules: Rules) -> Check:
     """Return the check of one metric that was compared with the baseline.
 
-    An undecidable difference does not fail, because there is no evidence of a deterioration, unless an estimate or most answers are
+    An inconclusive difference does not fail, because there is no evidence of a deterioration, unless an estimate or most answers are
     missing.
     """
     if row["first"] is None or row["second"] is None:
@@ -213,7 +213,7 @@ def _check_difference(rule: str, row: Mapping[str, Any], finding: Mapping[str, A
         q = f", q = {shown_number(row['q'])}" if row["q"] is not None else ""
         reason += f", a difference of {shown_number(row['difference'])} ({_interval(row)}{q})"
     status, words = "failed" if row["verdict"] == "worse" else "passed", row["verdict"]
-    if row["verdict"] == "undecidable":
+    if row["verdict"] == "inconclusive":
         words = row["note"] or "not significantly worse"
         mostly_unparsed = 2 * finding["answered"] < finding["attempts"]
         status = "passed" if not row["note"] else rules.open if mostly_unparsed else "skipped"

@@ -247,7 +247,7 @@ def population(clusters: Sequence[ItemClusters]) -> dict[str, str]:
 def estimate_metrics(
     counted: CountedItems, definition: ProbeDefinition, settings: Settings, corrections: Mapping[MetricKey, Correction] | None = None
 ) -> list[Estimate]:
-    """Estimate all metrics of a probe with intervals, sorted by name, and apply the corrections for reading errors, if any.
+    """Estimate all metrics of a probe with intervals, sorted by name, and apply the corrections for parsing errors, if any.
 
     If all items agree, the exact bound uses the number of items or of clusters, whichever is smaller, and at most the number of strata
     times the size of the smallest one, which is enough for any metric that weights the strata equally (by Jensen's inequality).

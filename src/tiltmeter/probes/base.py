@@ -81,7 +81,7 @@ GROUPS = ("gender", "group", "is_male")
 """Factors with the group that a prompt is about: the first that the probe has."""
 
 READ = ("value_read", "low_read", "high_read")
-"""Columns of an estimate without the correction for reading errors."""
+"""Columns of an estimate without the correction for parsing errors."""
 
 JUDGED = "judge"
 """Value of `-P unread=`: a judge reads what the rules leave unread."""

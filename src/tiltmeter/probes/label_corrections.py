@@ -1,4 +1,4 @@
-"""Correction of estimates for reading errors, from a random sample of attempts that people (or a judge) labelled.
+"""Correction of estimates for parsing errors, from a random sample of attempts that people (or a judge) labelled.
 
 Every metric is a function of totals. The totals are those of the labels as read, plus the weighted changes that correcting each labelled
 attempt makes, where the weight of an attempt is the number of attempts that it stands for. If at least FEWEST_ERRORS labels change a

@@ -279,11 +279,11 @@ class Estimate(NamedTuple):
     value_read: float = math.nan
     low_read: float = math.nan
     high_read: float = math.nan
-    """Estimate and interval before the correction for reading errors; NaN if there are no labels."""
+    """Estimate and interval before the correction for parsing errors; NaN if there are no labels."""
 
 
 class Correction(NamedTuple):
-    """Correction of an estimate for reading errors that a labelled sample shows."""
+    """Correction of an estimate for parsing errors that a labelled sample shows."""
 
     shift: float
     halves: Mapping[float, tuple[float, float]]
