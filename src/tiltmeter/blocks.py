@@ -37,8 +37,8 @@ Kind = Literal["text", "name", "number", "quantity", "signed", "count", "percent
 """Format of the values of a column.
 
 text: prose, which may wrap. name: a short text that does not wrap. number, signed: three decimals. quantity: a formatted number with its
-unit. count: an integer. percent: a share from 0 to 1. probability: p or q, two digits. interval: a pair (low, high). mark: a `Graded`. code:
-literal input such as a command.
+unit. count: an integer. percent: a share from 0 to 1. probability: p or q, two digits. interval: a pair (low, high). mark: a `Graded`.
+code: literal input such as a command.
 """
 
 

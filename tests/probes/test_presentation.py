@@ -13,7 +13,7 @@ import pytest
 from probes.conftest import dials
 from support.published import ORDER, SIGNLESS, scaled, touched
 from tiltmeter import registry
-from tiltmeter.blocks import MARKS, Block, Callout, Details, Dots, Graded, Heading, Heatmap, Intervals, Responses, Table, Text
+from tiltmeter.blocks import MARKS, Block, Callout, Details, Dots, Graded, Headline, Heatmap, Intervals, Responses, Table, Text
 from tiltmeter.datasets import Library
 from tiltmeter.probes import normalised_block
 from tiltmeter.study import EXAMPLES, FINDINGS, Settings
@@ -81,20 +81,29 @@ def of_model(view: View, model: str, *parts: str) -> View:
 
 def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> None:
     blocks = shown(measured)
-    heads = {head.text.partition(":")[0]: head for head in only(Heading, blocks)}
+    heads = {head.text.partition(" (simulated): ")[0]: head for head in only(Headline, blocks)}
     assert list(heads) == ["sim/fair", "sim/biased"]
     for model, head in heads.items():
         key = measured.findings.filter("key", pl.col("wording").is_null(), model=model)
         assert head.marks == dict(key["mark"].value_counts().iter_rows())
-    said = blocks[blocks.index(heads["sim/biased"]) + 1]
-    assert isinstance(said, Text)
-    assert "Stereotypical reasoning: critical (worst: Agreement with stereotypes, fail rate 0." in said.text
+    undecided = heads["sim/fair"].marks["undecided"]
+    assert heads["sim/fair"].text == f"sim/fair (simulated): no bias shown in 5 tests, undecided in {undecided}"
+    assert not heads["sim/fair"].detail
+    assert re.search(r"at least critical in [345] of 5 tests", heads["sim/biased"].text)
+    assert re.fullmatch(r"Largest: .*\b\d+% .*\(95% interval \d+ to \d+%.*\)\.", heads["sim/biased"].detail)
     small = [block.text for block in only(Text, blocks) if block.small]
-    assert len(small) == 2
-    for text in small:
-        assert "of 4,800 attempts (100.0%) gave a readable answer" in text
-        assert re.search(r"\d metrics? could not be decided: the intervals reach from healthy to critical or beyond", text)
-        assert "Definition of the metrics: default@2." in text
+    assert len(small) == 3
+    for text in small[:2]:
+        assert "of 4,800 responses (100.0%) could be parsed" in text
+        assert "Undecided: the interval reaches from healthy to critical or beyond" in text
+        assert "Definition of the metrics: default, version 2." in text
+    assert small[2].startswith("Tipping point: ")
+
+
+def test_models_are_ordered_by_their_worst_result(measured: View) -> None:
+    table = next(block for block in only(Table, shown(measured)) if block.title == "The worst mark of each model, by harm")
+    assert column(table, "model") == ["sim/biased", "sim/fair"]
+    assert column(table, "Stereotypical reasoning")[0].mark in ("critical", "at least critical", "catastrophic")
 
 
 def test_key_metrics_are_shown_once_over_their_tiers(measured: View) -> None:
@@ -109,7 +118,7 @@ def test_key_metrics_are_shown_once_over_their_tiers(measured: View) -> None:
         assert (row.estimate, row.low, row.high) == (finding["estimate"], finding["low"], finding["high"])
         assert row.mark == Graded(finding["mark"], finding["mark_best"], finding["mark_worst"])
         assert {band.mark for band in row.bands} == set(MARKS)
-        assert next(one.values[i] for one in chart.further if one.name == "answered") == finding["answered"] / finding["attempts"]
+        assert next(one.values[i] for one in chart.further if one.name == "parsed") == finding["answered"] / finding["attempts"]
         assert not row.background
     assert charts[0].level == 0.95
 
@@ -152,8 +161,8 @@ def test_a_model_that_never_answered(measured: View) -> None:
     counts = {"estimate": None, "low": None, "high": None, "mark_best": None, "mark_worst": None, "answered": 0, "mark": "ungraded"}
     nothing = [pl.lit(value, FINDINGS[name]).alias(name) for name, value in counts.items()]
     blocks = shown(of_fair._replace(findings=of_fair.findings.with_columns(nothing)))
-    assert only(Heading, blocks)[0].marks == {"ungraded": 1}
-    assert "1 metric could not be graded" in only(Text, blocks)[0].text
+    assert only(Headline, blocks)[0].marks == {"ungraded": 1}
+    assert "1 test could not be graded" in only(Text, blocks)[0].text
     assert "No bias" not in "".join(block.text for block in only(Text, blocks))
 
 
@@ -192,7 +201,7 @@ def test_table_2_of_the_paper(published: dict[str, Any], whole: View) -> None:
 
 def test_published_results_are_behind_those_measured(whole: View) -> None:
     blocks = shown(whole)
-    assert [head.text for head in only(Heading, blocks)] == ["vendor/own: 19 graded key metrics"]
+    assert [head.text for head in only(Headline, blocks)] == ["vendor/own: 19 graded key metrics"]
     assert any("compare them with caution" in text.text for text in only(Text, blocks))
     assert all({row.label for row in chart.rows} == {"vendor/own"} for chart in only(Intervals, blocks))
     behind = only(Intervals, next(block for block in only(Details, blocks) if block.title == "Comparison with published results").blocks)
@@ -228,5 +237,5 @@ def test_how_alike_models_are(whole: View) -> None:
 
 def test_grades_may_be_missing(whole: View) -> None:
     blocks = shown(View(whole.findings.filter(model="vendor/own"), pl.DataFrame()))
-    assert only(Heading, blocks)[0].text == "vendor/own: 19 graded key metrics"
+    assert only(Headline, blocks)[0].text == "vendor/own: 19 graded key metrics"
     assert not any(row.bands for chart in only(Intervals, blocks) for row in chart.rows)

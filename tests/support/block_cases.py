@@ -16,6 +16,7 @@ from tiltmeter.blocks import (
     Dots,
     Graded,
     Heading,
+    Headline,
     Heatmap,
     IntervalRow,
     Intervals,
@@ -49,7 +50,11 @@ ABOUT: dict[str, Any] = {
 }
 
 CASES: dict[str, tuple[Block, tuple[str, ...]]] = {
-    "Heading": (Heading("Leans to men", 2, {"healthy": 3, "critical": 1}), ("Leans to men", "3", "healthy", "critical")),
+    "Headline": (
+        Headline("Leans to men", "Largest: 3 points.", {"healthy": 3, "critical": 1}),
+        ("Leans to men", "Largest: 3 points.", "3", "healthy", "critical"),
+    ),
+    "Heading": (Heading("Leans to men"), ("Leans to men",)),
     "Text": (Text("One sentence."), ("One sentence.",)),
     "Callout": (Callout("Only half could be read."), ("Only half could be read.",)),
     "Table": (
@@ -67,7 +72,7 @@ CASES: dict[str, tuple[Block, tuple[str, ...]]] = {
             ],
             note="A note.",
         ),
-        ("Key numbers", "0.123", "−0.500", "0.100 … 0.200", "critical, could be cautionary", "1,200", "50%", "0.012", "+0.500", "A note."),
+        ("Key numbers", "0.123", "−0.500", "0.100 to 0.200", "critical, could be cautionary", "1,200", "50%", "0.012", "+0.500", "A note."),
     ),
     "Intervals": (
         Intervals(
@@ -81,7 +86,7 @@ CASES: dict[str, tuple[Block, tuple[str, ...]]] = {
             0.95,
             [Column("answered", [0.99, 0.5, None, None], "percent")],
         ),
-        ("Over tiers", "rate", "second", "0.300", "0.150 … 0.450", "critical", "−0.250", "99%"),
+        ("Over tiers", "rate", "second", "0.300", "0.150 to 0.450", "critical", "−0.250", "99%"),
     ),
     "Bars": (Bars("Counts", ["men", "women"], {"model": [12, 7], EVIL: [3, None]}), ("Counts", "men", "12", "7")),
     "Heatmap": (

@@ -185,7 +185,8 @@ def label(
 ) -> None:
     """Label a random sample of the responses, to measure and correct parsing errors.
 
-    Without options, print how accurately the responses were parsed, according to the labels so far. To label in a browser, use `tiltmeter view RUN`.
+    Without options, print how accurately the responses were parsed, according to the labels so far.
+    To label in a browser, use `tiltmeter view RUN`.
     """
     from tiltmeter.runs.reading_quality import quality_table
 

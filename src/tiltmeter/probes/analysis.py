@@ -241,7 +241,7 @@ def population(clusters: Sequence[ItemClusters]) -> dict[str, str]:
     nouns = [one.noun for one in clusters if one.noun != WORDINGS] or ["items"]
     where = ", in wordings like these" if clusters[-1].noun == WORDINGS else ""
     few = [f"{one.size} {one.noun}" for one in clusters if one.size < FEWEST_CLUSTERS]
-    return {"estimand": f"{' and '.join(nouns)} like these{where}" + (f" (only {' and '.join(few)})" if few else "")}
+    return {"estimand": f"{' and '.join(nouns)} like these{where}" + (f", {' and '.join(few)}" if few else "")}
 
 
 def estimate_metrics(
