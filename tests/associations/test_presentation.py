@@ -12,7 +12,7 @@ import pytest
 from tiltmeter.associations import suite
 from tiltmeter.associations.association_blocks import FEW, LONGEST, TOP
 from tiltmeter.associations.stage_tables import DEFINITIONAL, FOUND
-from tiltmeter.blocks import Block, Callout, Details, Heading, Heatmap, Responses, Table, Text
+from tiltmeter.blocks import Block, Callout, Details, Heading, Headline, Heatmap, Responses, Table, Text
 from tiltmeter.study import EXAMPLES, FINDINGS, conform
 
 Row = dict[str, Any]
@@ -74,12 +74,15 @@ def rows(table: Table, *names: str) -> list[tuple[object, ...]]:
 def test_one_minute_is_enough_to_see_how_many_of_whom_and_the_strongest() -> None:
     many = [single("female", f"c{i:02}", i / 100) for i in range(1, 21)]
     made = shown(findings(*WHOLE, *many, single("male", "calm", 0.5), single("male", "calm", 0.9, "sports")))
-    said = "m: 3 associations reported; 0.5 on average with shuffled groups (p = 0.01). Of 10 stories: 10 answered."
     assert made[0] == Heading("Gender")
-    assert (type(made[1]), getattr(made[1], "text", None)) == (Text, said)
+    (head,) = blocks(Headline, made)
+    assert made[1] == head
+    assert head.text.startswith("m: 3 associations found. Strongest: male → calm")
+    assert head.detail.startswith("Its difference is 50 points (95% interval 45 to 55). With shuffled groups, 0.5 associations are found")
+    assert head.detail.endswith("(p = 0.01). Texts: 10.")
     (groups,) = blocks(Table, made, "of each group")
-    assert rows(groups, "model", "group", "associations", "over all locations") == [("m", "female", 2, 20), ("m", "male", 1, 1)]
-    (strongest,) = blocks(Table, made, "The strongest of 22 associations")
+    assert rows(groups, "model", "group", "associations", "all locations together") == [("m", "female", 2, 20), ("m", "male", 1, 1)]
+    (strongest,) = blocks(Table, made, "Strongest associations (10 of 22)")
     assert rows(strongest, "group", "concept", "where", "difference")[:2] == [("male", "calm", "all", 0.5), ("female", "c20", "all", 0.2)]
     assert rows(strongest, "95% interval", "q")[0] == ((0.45, 0.55), 0.01)
     assert len(rows(strongest)) == TOP
@@ -96,7 +99,7 @@ def test_what_an_association_rests_on_and_its_sentences_are_details() -> None:
         descriptors=carriers, rests_on="Emily 0", permutation_p=0.04, examples=[sentence],
     )  # fmt: skip
     made = shown(findings(*WHOLE, single("female", "x" * 1000, 0.3)), associations=table)
-    (strongest,) = blocks(Table, made, "The strongest of")
+    (strongest,) = blocks(Table, made, "Strongest associations")
     assert rows(strongest, "counts", "concept") == [(COUNTS, "x" * (LONGEST - 1) + "…")]
     (details,) = blocks(Details, made, "with sentences")
     (backing,) = blocks(Table, details.blocks, "female")
@@ -120,7 +123,10 @@ def test_what_an_association_rests_on_and_its_sentences_are_details() -> None:
 def test_where_nothing_can_be_compared_that_is_said() -> None:
     nothing = {"metric": "associations", "estimate": None, "key": True, "refused": 10, "answered": 0, "note": "nothing to compare: why"}
     made = shown(findings(nothing, nothing | {"group": "female"}))
-    assert made[1:3] == [Text("m: associations could not be counted. Of 10 stories: 10 refused."), Callout("m: nothing to compare: why.")]
+    assert made[1:3] == [
+        Headline("m: associations could not be counted", "Texts: 10 (10 refused)."),
+        Callout("m: nothing to compare: why."),
+    ]
     assert not blocks(Table, made)
 
 
@@ -134,7 +140,7 @@ def test_missing_lists_and_whether_their_share_differs(differs: bool) -> None:
     text = "m: 1 of 4 character descriptions are missing (most frequent reason: the story does not name the person); "
     text += f"{warning or 'no difference between groups was shown'} (permutation test of independence, p = 0.02)."
     assert (Callout(text) if differs else Text(text)) in made
-    assert rows(blocks(Table, made, "of each group")[0], "descriptions missing") == [(0.5,), (0.0,)]
+    assert rows(blocks(Table, made, "of each group")[0], "missing descriptions") == [(0.5,), (0.0,)]
 
 
 def test_what_is_held_back_is_shown_once_with_counts_and_reason() -> None:
@@ -198,7 +204,7 @@ def test_studies_of_other_groups_are_not_compared() -> None:
 
 def test_published_scores_have_no_interval() -> None:
     row = single("female", "calm", 0.4, "sports") | {"unit": "score", "low": None, "high": None}
-    (strongest,) = blocks(Table, shown(findings(*WHOLE, row)), "The strongest of")
+    (strongest,) = blocks(Table, shown(findings(*WHOLE, row)), "Strongest associations")
     assert rows(strongest, "where", "score", "95% interval") == [("sports", 0.4, None)]
 
 
@@ -209,4 +215,4 @@ def test_thousands_of_associations_stay_few_rows() -> None:
     made = shown(*(findings(*counted(3000, 3000), *cells, *every, model=f"vendor/model-{k}") for k in range(3)))
     tables = blocks(Table, made) + [table for details in blocks(Details, made) for table in blocks(Table, details.blocks)]
     assert max(len(rows(table)) for table in tables) <= max(3 * TOP, 6 * FEW)
-    assert "The strongest of 18,000 associations" in [table.title for table in tables]
+    assert "Strongest associations (30 of 18,000)" in [table.title for table in tables]

@@ -12,8 +12,8 @@ import pytest
 
 import tiltmeter as tm
 from tiltmeter.benchmarks import suite
-from tiltmeter.benchmarks.benchmark_blocks import MOST, NO_BASELINES, WIDEST
-from tiltmeter.blocks import Block, Callout, Column, Details, Heatmap, Intervals, Responses, Table, Text
+from tiltmeter.benchmarks.benchmark_blocks import MOST, NO_BASELINES, WIDEST, WORDS
+from tiltmeter.blocks import Block, Callout, Column, Details, Headline, Heatmap, Intervals, Responses, Table
 from tiltmeter.runs.opened_run import RunsView
 from tiltmeter.study import EXAMPLES, FINDINGS, conform
 
@@ -109,12 +109,17 @@ def test_what_is_shown_of_a_feature() -> None:
     assert getattr(blocks[0], "text", None) == "Kinds of fruit"
     assert [table.lead for table in of_kind(blocks, Table, "Disparity between groups")] == [2]
     baseline, none, poet = disparities(blocks)
-    assert [row["generation"] for row in (baseline, none, poet)] == ["baseline", "none", "poet"]
+    assert [row["condition"] for row in (baseline, none, poet)] == ["baseline", "none", "poet"]
     assert none["feature"] == "tone", "clusters are shown apart"
     assert (none["mean"], none["range of means"], none["interval"]) == tuple(map(pytest.approx, (0.4, 0.4, [0.3, 0.5])))
     assert (none["q"], none["answered"]) == (0.02, 0.75)
     assert (baseline["calibrated range"], none["calibrated range"]) == (None, 0.1)
-    assert (baseline["highest mean"], none["highest mean"], none["lowest mean"]) == (None, "pear", "apple"), "of equal means none is first"
+    ends = (baseline["group with the highest mean"], none["group with the highest mean"], none["group with the lowest mean"])
+    assert ends == (
+        None,
+        "pear",
+        "apple",
+    ), "of equal means none is first"
     assert [row["four-fifths rule"] for row in (baseline, none, poet)] == [None, "below 0.8", "below 0.8, uncertain"]
     assert (none["largest |z|"], none["group with largest |z|"]) == (2.5, "pear")
     of_feature = rows_of(of_kind(blocks, Table, "Disparity of tone")[0])
@@ -123,21 +128,32 @@ def test_what_is_shown_of_a_feature() -> None:
     assert heat(raw)["pear"] == {"baseline": 0.5, "none": 0.6, "poet": 0.55}
     assert heat(calibrated)["pear"] == {"none": 0.05, "poet": 0.05}
     topic = rows_of(of_kind(blocks, Table, "cluster")[0])
-    assert [(row["generation"], row["mean"], row["range of means"]) for row in topic] == [("none", 0.4, 0.3), ("poet", 0.4, 0.3)]
+    assert [(row["condition"], row["mean"], row["range of means"]) for row in topic] == [("none", 0.4, 0.3), ("poet", 0.4, 0.3)]
     assert "Bias of the tool" in titles(blocks, Details)
 
 
-def test_one_sentence_says_what_was_found() -> None:
-    def said(**of_ranges: float) -> str:
+def test_the_headline_says_what_was_found() -> None:
+    def said(**of_ranges: float | str) -> Headline:
         rows = ({**row, **of_ranges} if row["comparison"] == "range" else row for row in ROWS)
-        return of_kind(presented(*rows), Text)[0].text
+        return of_kind(presented(*rows), Headline)[0]
 
-    assert said() == (
-        "Without a role, tone: the range of the group means is 0.400 (0.300 to 0.500), more than expected by chance (q 0.02); highest"
-        " pear, lowest apple; the impact ratio is 0.300, below 0.8."
+    found = said()
+    assert found.text == "m: tone is highest for pear and lowest for apple"
+    assert found.detail == (
+        "Range of the group means of tone: 0.400 (95% interval 0.300 to 0.500), q 0.02. Impact ratio: 0.300, below 0.8 (four-fifths rule)."
     )
-    assert "the range of the group means is 0.000123 " in said(estimate=0.00012345)
-    assert "may be due to chance" in said(q=0.2)
+    assert "of tone: 0.000123 " in said(estimate=0.00012345).detail
+    assert said(q=0.2).text == "m: no difference in tone between the 2 groups was shown"
+    sentiment = [{**row, "feature": "sentiment"} if row["feature"] == "tone" else row for row in ROWS]
+    (head,) = of_kind(presented(*sentiment), Headline)
+    assert head.text.startswith("m: most positive about pear, least positive about apple")
+
+
+def test_the_groups_are_sorted_with_their_intervals_and_the_baseline() -> None:
+    (chart,) = of_kind(presented(*ROWS), Intervals, "answers about each group")
+    assert [row.label for row in chart.rows] == ["pear", "apple"]
+    for row, value in zip(chart.rows, (0.6, 0.2), strict=True):
+        assert (row.estimate, row.low, row.high, row.null_value) == tuple(map(pytest.approx, (value, value - 0.1, value + 0.1, 0.5)))
 
 
 def test_shifts_of_roles() -> None:
@@ -150,7 +166,7 @@ def test_shifts_of_roles() -> None:
     assert [found[name]["poet"] for name in ("all prompts", "apple", "pear")] == pytest.approx([0.125, 0.3, -0.05])
     assert shifts.note == "The intervals with and without the role do not overlap for: apple (poet)."
     poet = disparities(blocks)[2]
-    assert [poet[f"{name}, minus no role"] for name in ("mean", "range", "ratio")] == pytest.approx([0.125, -0.35, 0.4])
+    assert [poet[f"change of the {name} from no role"] for name in ("mean", "range", "ratio")] == pytest.approx([0.125, -0.35, 0.4])
     alone = presented(*(row for row in ROWS if row["context"] != "none"))
     assert not of_kind(alone, Heatmap, "Effect of roles"), "nothing to compare with"
 
@@ -160,18 +176,18 @@ def test_without_baselines_or_numbers() -> None:
     rows = [number("range", None, None, key=True, note=why), *(number("mean", None, None, group) for group in ("a", "b"))]
     blocks = presented(*rows)
     assert [block.text for block in of_kind(blocks, Callout)] == [why, NO_BASELINES]
-    assert of_kind(blocks, Text)[0].text == "m, tone: no disparity was computed."
+    assert of_kind(blocks, Headline)[0].text == "m: no disparity of tone was computed"
     (row,) = disparities(blocks)
-    assert row["generation"] == "m"
+    assert row["condition"] == "m"
     assert "four-fifths rule" not in row
     assert heat(of_kind(blocks, Heatmap)[0]) == {"a": {"m": None}, "b": {"m": None}}
 
 
 def test_two_models_are_shown_together_and_a_heat_map_of_many_leaves_out_roles() -> None:
     blocks = suite.present(View(pl.concat([findings(*ROWS, model="one"), findings(*ROWS, model="two")])))
-    assert [block.text.split(",")[0] for block in of_kind(blocks, Text)[:2]] == ["one without a role", "two without a role"]
+    assert [block.text.split(":")[0] for block in of_kind(blocks, Headline)] == ["one", "two"]
     labels = ["baseline", "one · none", "one · poet", "two · none", "two · poet"]
-    assert [row["generation"] for row in disparities(blocks)] == labels, "the baselines once"
+    assert [row["condition"] for row in disparities(blocks)] == labels, "the baselines once"
     assert list(of_kind(blocks, Heatmap)[0].columns) == labels
     (ranges,), (ratios, *_) = (of_kind(blocks, Intervals, title) for title in ("Range of means", "Impact ratio"))
     assert [row.label for row in ranges.rows if row.panel == "tone, calibrated"] == labels[1:]
@@ -199,13 +215,13 @@ def test_of_a_real_run(tmp_path: Path) -> None:
     assert whole.filter(pl.col("low") < pl.col("estimate"), pl.col("estimate") < pl.col("high")).height == whole.height
     blocks = suite.present(RunsView([run], "benchmarks", {}))
     assert "Bias of the tool" in titles(blocks, Details)
-    assert of_kind(blocks, Heatmap, "Effect of roles on vader compound")
+    assert of_kind(blocks, Heatmap, "Effect of roles on sentiment (VADER)")
     shown = {block.title: block.rows for block in of_kind(blocks, Responses)}
     title = "Most influential answers for the range of means (sim/biased, teacher)"
     assert {row.prompt_id for row in shown[title]} <= set(run.examples.filter(context="teacher")["prompt_id"])
     computed = run.table("disparities").filter(comparison="max_abs_z", statistic="mean", generation="none", calibrated=False)
-    about = {row["feature"]: row["group with largest |z|"] for row in disparities(blocks) if row["generation"] == "none"}
-    assert about == {row["feature"].replace("_", " "): row["group"] for row in computed.iter_rows(named=True)}
+    about = {row["feature"]: row["group with largest |z|"] for row in disparities(blocks) if row["condition"] == "none"}
+    assert about == {WORDS[row["feature"]]: row["group"] for row in computed.iter_rows(named=True)}
 
 
 def test_a_statistic_that_was_asked_for_is_shown_with_and_without_the_mean() -> None:

@@ -81,7 +81,7 @@ def test_on_a_phone(report: Report, tmp_path: Path) -> None:
 
 def test_what_is_missing_is_said(report: Report, tmp_path: Path) -> None:
     text = write_page(report, tmp_path / "page.html").read_text()
-    told = ("This run is incomplete", "not run: no data &lt;/dd&gt;", "Maximum number of items in each part of the study: 60")
+    told = ("This run is incomplete", "not run: no data &lt;/dd&gt;", "Items measured in each part of the study: at most 60")
     assert [words for words in told if words not in text] == []
 
 

@@ -192,8 +192,9 @@ def _headline(row: Mapping[str, Any], single: DataFrame, themes: DataFrame) -> H
     whole = single.filter(col.context.is_null())
     for first in (whole if whole.height else single).head(1).iter_rows(named=True):
         where = f" ({first['context']})" if first["context"] else ""
-        shares = f"in {100 * first['rate']:.0f}% of descriptions, {first['against'] or 'others'} {100 * first['others_rate']:.0f}%"
-        text += f". Strongest: {first['group']} → {first['said']}{where}: {shares}"
+        text += f". Strongest: {first['group']} → {first['said']}{where}"
+        if first["others_rate"] is not None:
+            text += f": in {100 * first['rate']:.0f}% of descriptions, {first['against'] or 'others'} {100 * first['others_rate']:.0f}%"
         if first["low"] is not None:
             numbers = first["estimate"], first["low"], first["high"]
             value, ends = quantity(*numbers, first["unit"]), interval(*numbers[1:], first["unit"])

@@ -142,6 +142,7 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
     blocks: list[Block] = [_headline(row, level, groups) for row in sentences.iter_rows(named=True)]
     blocks += [Callout(note) for note in findings.filter("key", col.estimate.is_null())["note"].drop_nulls().unique().sort()]
     blocks += [] if BASELINES in numbers["context"] else [Callout(NO_BASELINES)]
+    blocks += _groups(measured, others, sentences, level) if sentences.height == 1 else []
     blocks.append(_table("Disparity between groups", raw, " ".join([*(f"Method: {one}." for one in methods), OF_THE_ANSWERS])))
     blocks += [_intervals("Range of means", "range", rows, 0.0), *(_heatmap(measured, one) for one in features[:1])]
     blocks.append(Details("How to read these numbers", [Text(one) for one in HOW_TO_READ]))
@@ -246,7 +247,7 @@ def _headline(row: Mapping[str, Any], level: float, groups: int) -> Headline:
     else:
         found = f"no difference in {row['words']} between the {groups} groups {'was shown' if q is not None else 'was tested'}{role}"
     number = row["number_different"] or 0
-    more = f"; {number} of {groups} groups differ{'s' if number == 1 else ''} from the others" if shown or number else ""
+    more = f"; {number} of {groups} groups differ{'s' if number == 1 else ''} from the others" if number else ""
     ends = "" if row["range_low"] is None else f" ({100 * level:g}% interval {_digits(row['range_low'])} to {_digits(row['range_high'])})"
     detail = [f"Range of the group means of {row['words']}: {_digits(row['range'])}{ends}{'' if q is None else f', q {q:.2g}'}."]
     if row["different"]:
@@ -281,6 +282,26 @@ def _intervals(title: str, measure: str, rows: DataFrame, null: float | None = N
         for row in rows.sort("calibrated", maintain_order=True).iter_rows(named=True)
     ]
     return Intervals(title, drawn, note=note, names=("feature", "condition"))
+
+
+def _groups(measured: DataFrame, others: DataFrame, asked: DataFrame, level: float) -> list[Block]:
+    """Return the mean of each group with its interval, sorted, and the mean of the baselines as a line, for one model and feature."""
+    about = asked.row(0, named=True)
+    means = measured.filter(col.comparison.is_null(), col.estimate.is_not_null(), statistic="mean", feature=about["feature"])
+    baseline = means.filter(col.group.is_null(), context=BASELINES)["estimate"]
+    mine = means.filter(col.context.eq_missing(lit(about["context"])), col.group.is_not_null(), col.low.is_not_null(), model=about["model"])
+    tested = others.filter(~col.calibrated, col.q < 1 - level).select(*PLACE, "group", "estimate")
+    mine = beside(mine, tested.rename({"estimate": "from_others"}), *PLACE, "group").sort("estimate", "group", descending=[True, False])
+    if mine.height < 2:
+        return []
+    place = None if baseline.is_empty() else baseline[0]
+    numbers = mine.select("group", "estimate", "low", "high").iter_rows()
+    rows = [IntervalRow(about["words"], group, value, low, high, null_value=place) for group, value, low, high in numbers]
+    differs = when(col.from_others > 0).then(lit("higher")).when(col.from_others < 0).then(lit("lower"))
+    further = [Column("than the others", mine.select(differs).to_series().to_list())] if mine["from_others"].count() else []
+    note = "" if place is None else "The line is the mean of the baseline texts."
+    title = f"Mean of {about['words']} in the answers about each group"
+    return [Intervals(title, rows, level, further, note, names=("feature", "group"))]
 
 
 def _heatmap(numbers: DataFrame, feature: str, statistic: str = "mean") -> Heatmap:
