@@ -182,6 +182,11 @@ class IntervalRow(NamedTuple):
         """Name of the panel on one line."""
         return f"{self.panel}: {self.about}" if self.about else self.panel
 
+    @property
+    def named(self) -> str:
+        """Name of the panel and of the row in it."""
+        return f"{self.name}, {self.label}" if self.name else self.label
+
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
@@ -263,6 +268,30 @@ class Dots:
     note: str = ""
 
 
+class PairRow(NamedTuple):
+    """Two shares: of a group, and of those that it is compared with. `label` is what is counted, `group` and `others` whose shares."""
+
+    label: str
+    group: str
+    share: float
+    other_share: float
+    others: str = "others"
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """A dumbbell plot: one line per row that joins two shares, from 0 to 1. `table` has the same rows with all numbers."""
+
+    title: str
+    rows: Sequence[PairRow]
+    table: Table
+
+    @property
+    def note(self) -> str:
+        """Note of the table."""
+        return self.table.note
+
+
 class Response(NamedTuple):
     """One response, with its outcome, its label and its influence on the estimate."""
 
@@ -290,5 +319,5 @@ class Details:
     blocks: Sequence[Block]
 
 
-Chart = Intervals | Bars | Heatmap | Dots
+Chart = Intervals | Bars | Heatmap | Dots | Pairs
 Block = Headline | Heading | Text | Callout | Table | Chart | Responses | Details

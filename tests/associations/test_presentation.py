@@ -12,7 +12,7 @@ import pytest
 from tiltmeter.associations import suite
 from tiltmeter.associations.association_blocks import FEW, LONGEST, TOP
 from tiltmeter.associations.stage_tables import DEFINITIONAL, FOUND
-from tiltmeter.blocks import Block, Callout, Details, Heading, Headline, Heatmap, Responses, Table, Text
+from tiltmeter.blocks import Block, Callout, Details, Heading, Headline, Heatmap, Pairs, Responses, Table, Text
 from tiltmeter.study import EXAMPLES, FINDINGS, conform
 
 Row = dict[str, Any]
@@ -81,10 +81,10 @@ def test_one_minute_is_enough_to_see_how_many_of_whom_and_the_strongest() -> Non
     assert head.detail.startswith("Its difference is 50 points (95% interval 45 to 55). With shuffled groups, 0.5 associations are found")
     assert head.detail.endswith("(p = 0.01). Texts: 10.")
     (groups,) = blocks(Table, made, "of each group")
-    assert rows(groups, "model", "group", "associations", "all locations together") == [("m", "female", 2, 20), ("m", "male", 1, 1)]
+    assert rows(groups, "group", "associations", "all locations together") == [("female", 2, 20), ("male", 1, 1)]
     (strongest,) = blocks(Table, made, "Strongest associations (10 of 22)")
-    assert rows(strongest, "group", "concept", "where", "difference")[:2] == [("male", "calm", "all", 0.5), ("female", "c20", "all", 0.2)]
-    assert rows(strongest, "95% interval", "q")[0] == ((0.45, 0.55), 0.01)
+    assert rows(strongest, "group", "concept", "difference")[:2] == [("male", "calm", "50 points"), ("female", "c20", "20 points")]
+    assert rows(strongest, "95% interval", "q")[0] == ("45 to 55", 0.01)
     assert len(rows(strongest)) == TOP
     (heat,) = blocks(Heatmap, made)
     assert (heat.rows, heat.columns, heat.values) == (["media", "sports"], ["female", "male"], [(0, 0), (4, 1)])
@@ -99,8 +99,8 @@ def test_what_an_association_rests_on_and_its_sentences_are_details() -> None:
         descriptors=carriers, rests_on="Emily 0", permutation_p=0.04, examples=[sentence],
     )  # fmt: skip
     made = shown(findings(*WHOLE, single("female", "x" * 1000, 0.3)), associations=table)
-    (strongest,) = blocks(Table, made, "Strongest associations")
-    assert rows(strongest, "counts", "concept") == [(COUNTS, "x" * (LONGEST - 1) + "…")]
+    (strongest,) = (block.table for block in blocks(Pairs, made, "Strongest associations"))
+    assert rows(strongest, "concept", "share", "others") == [("x" * (LONGEST - 1) + "…", 0.3, 0.025)]
     (details,) = blocks(Details, made, "with sentences")
     (backing,) = blocks(Table, details.blocks, "female")
     names = (
@@ -205,7 +205,7 @@ def test_studies_of_other_groups_are_not_compared() -> None:
 def test_published_scores_have_no_interval() -> None:
     row = single("female", "calm", 0.4, "sports") | {"unit": "score", "low": None, "high": None}
     (strongest,) = blocks(Table, shown(findings(*WHOLE, row)), "Strongest associations")
-    assert rows(strongest, "where", "score", "95% interval") == [("sports", 0.4, None)]
+    assert rows(strongest, "where", "score", "95% interval") == [("sports", "0.400", "–")]
 
 
 def test_thousands_of_associations_stay_few_rows() -> None:

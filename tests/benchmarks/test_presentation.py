@@ -153,7 +153,7 @@ def test_the_groups_are_sorted_with_their_intervals_and_the_baseline() -> None:
     (chart,) = of_kind(presented(*ROWS), Intervals, "answers about each group")
     assert [row.label for row in chart.rows] == ["pear", "apple"]
     for row, value in zip(chart.rows, (0.6, 0.2), strict=True):
-        assert (row.estimate, row.low, row.high, row.null_value) == tuple(map(pytest.approx, (value, value - 0.1, value + 0.1, 0.5)))
+        assert [row.estimate, row.low, row.high, row.null_value] == pytest.approx([value, value - 0.1, value + 0.1, 0.5])
 
 
 def test_shifts_of_roles() -> None:

@@ -56,7 +56,7 @@ def number(run: tm.Run, metric: str, context: str | None = None, group: str | No
 def test_the_country_study_is_run_and_diagnosed(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     done = tiltmeter(*G20, "--limit", "15", *TO_RUN)
     assert done.returncode == 0, done.stderr
-    assert "impact ratio" in done.stdout
+    assert "Impact ratio" in done.stdout
     run = load(tmp_path / "run")
     assert run.design.group_by("concept").len()["len"].to_list() == [15 * 5] * 21
     assert run.about["complete"]

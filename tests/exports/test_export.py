@@ -84,7 +84,7 @@ def test_tables_for_readers_show_the_key_findings_or_all(run: Path) -> None:
     assert text.count(r" \\") == 1 + mild.height
     assert "sim/fair" not in text
     row = mild.filter(metric="fail_rate").row(0, named=True)
-    assert f"{row['estimate']:.3f} & {row['low']:.3f} \\ldots{{}} {row['high']:.3f}" in text
+    assert f"{row['estimate']:.3f} & {row['low']:.3f} to {row['high']:.3f}" in text
     assert f"& {row['mark']}" in text
 
 

@@ -103,7 +103,7 @@ def test_the_card_of_a_model(run: Path, tmp_path: Path) -> None:
     args = [(one["metric_args"]["low"], one["metric_args"]["high"], one["metric_args"]["mark"]) for one in results]
     assert args == key.select("low", "high", "mark").rows()
     for row in key.iter_rows(named=True):
-        assert f"{row['low']:.3f} … {row['high']:.3f}".replace("-", "−") in text
+        assert f"{row['low']:.3f} to {row['high']:.3f}".replace("-", "−") in text
     described = load(run).grades.join(key, on=["model", "part", *NAMED], how="semi", nulls_equal=True)["description"]
     assert described.len() == key.height
     assert all(description in text.replace("\\", "") for description in described)

@@ -20,6 +20,8 @@ from tiltmeter.blocks import (
     Heatmap,
     IntervalRow,
     Intervals,
+    PairRow,
+    Pairs,
     Response,
     Responses,
     Table,
@@ -73,6 +75,14 @@ CASES: dict[str, tuple[Block, tuple[str, ...]]] = {
             note="A note.",
         ),
         ("Key numbers", "0.123", "−0.500", "0.100 to 0.200", "critical, could be cautionary", "1,200", "50%", "0.012", "+0.500", "A note."),
+    ),
+    "Pairs": (
+        Pairs(
+            "Concepts",
+            [PairRow(EVIL, "women", 0.4, 0.1)],
+            Table("Concepts", [Column("concept", [EVIL]), Column("share", [0.4], "percent")]),
+        ),
+        ("Concepts", "40%"),
     ),
     "Intervals": (
         Intervals(

@@ -19,6 +19,8 @@ from tiltmeter.blocks import (
     Headline,
     Heatmap,
     Kind,
+    PairRow,
+    Pairs,
     Response,
     Responses,
     Table,
@@ -123,21 +125,37 @@ def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFr
         blocks.append(Text(_THESE_NAMES))
     blocks += [Callout(f"{model}: {note}.") for model, note in totals.filter(col.estimate.is_null())["model", "note"].iter_rows()]
     counts = findings.filter(col.group.is_not_null() & col.concept.is_null() & col.feature.is_null())
-    if totals["estimate"].count():
-        blocks.append(_of_groups(counts.filter(col.context.is_null()), single))
-    blocks += _themes(themes)
+    groups = [_of_groups(counts.filter(col.context.is_null()), single)] if totals["estimate"].count() else []
     if single.height:
         over_all = col.context.is_null()
         first = single.filter(over_all | ~over_all.any().over("model"))  # without tests over all locations, show those of each location
         strongest = first.group_by("model", maintain_order=True).head(TOP)
         also = [_column(strongest, "also", "also for", "name")] if strongest["also"].count() else []
-        columns = [*_names_of(strongest), *_numbers_of(strongest), _column(strongest, "counts", rank=1), *also]
-        blocks.append(Table(f"Strongest associations ({strongest.height:,} of {single.height:,})", columns, lead=4))
+        shares = [_column(strongest, name, title, "percent") for name, title in (("rate", "share"), ("others_rate", "others"))]
+        shares = shares if strongest["others_rate"].count() else []
+        names = _names_of(strongest)
+        columns = [*names, *shares, *_numbers_of(strongest), *also]
+        note = "Share: of the group's descriptions, those that contain the concept; others: the same share for the other groups."
+        title = f"Strongest associations ({strongest.height:,} of {single.height:,})"
+        table = Table(title, columns, lead=len(names), note=note if shares else "")
+        blocks.append(_pairs(title, strongest, table) if shares else table)
+        blocks += [*_themes(themes), *groups]
         blocks += _by_location(counts.drop_nulls("context"), single)
         blocks += [_backing(str(model), mine) for (model,), mine in first.group_by("model", maintain_order=True)]
+    else:
+        blocks += [*_themes(themes), *groups]
     blocks += [_held_back(rows, *_HELD_BACK[metric]) for (metric,), rows in held.group_by("metric", maintain_order=True)]
     blocks += _missing(findings.filter(metric="missing"), lists)
     return blocks
+
+
+def _pairs(title: str, rows: DataFrame, table: Table) -> Pairs:
+    """Return the shares of the group and of the others for each association, as a figure."""
+    several = rows["model"].n_unique() > 1
+    place = when(col.where == "all").then(lit("")).otherwise(pl.format(" ({})", "where"))
+    label = pl.concat_str("said", place, pl.format(", {}", "model") if several else lit(""))
+    chosen = rows.drop_nulls("others_rate").select(label, "whose", "rate", "others_rate", col.against.fill_null("others"))
+    return Pairs(title, [PairRow(*row) for row in chosen.iter_rows()], table)
 
 
 def _themes(themes: DataFrame) -> list[Block]:
@@ -217,7 +235,8 @@ def _of_groups(counts: DataFrame, single: DataFrame) -> Table:
         "missing": ("missing descriptions", "percent", 0),
     }
     columns = [_column(rows, name, *how) for name, how in numbers.items() if name in rows.columns]
-    return Table("Associations of each group", [*_names_of(rows), *columns], lead=2)
+    names = _names_of(rows)
+    return Table("Associations of each group", [*names, *columns], lead=len(names))
 
 
 def _by_location(cells: DataFrame, single: DataFrame) -> list[Block]:
@@ -256,7 +275,7 @@ def _backing(model: str, first: DataFrame) -> Details:
     blocks: list[Block] = []
     for (group,), rows in backed.group_by("group", maintain_order=True):
         known = [_column(rows, name) for name in words if rows[name].count()]
-        blocks.append(Table(f"{group}: the strongest", [*_names_of(rows)[2:], *_numbers_of(rows), *known], lead=2))
+        blocks.append(Table(f"{group}: the strongest", [*_names_of(rows, without=("model", "group")), *_numbers_of(rows), *known]))
         said = rows.explode("examples").drop_nulls("examples")
         sentences = [Response(None, text, label=concept) for concept, text in said.select("said", "examples").iter_rows()]
         blocks.append(Responses(f"{group}: sentences from the model's stories", sentences))
@@ -274,9 +293,10 @@ def _held_back(held: DataFrame, title: str, why: str, option: str) -> Table:
     """Return one row per model, group and concept: the association over all locations if there is one, else the strongest."""
     whole = held.sort(col.context.is_null(), descending=True, maintain_order=True)
     rows = whole.unique(["model", "group", "concept"], keep="first", maintain_order=True)
-    columns = [*_names_of(rows), _numbers_of(rows)[-1], _column(rows, "counts"), _column(rows, "reason")]
+    names = _names_of(rows)
+    columns = [*names, _numbers_of(rows)[-1], _column(rows, "counts"), _column(rows, "reason")]
     note = f"These {rows.height:,} concepts {why}; they are not counted as associations. To include them: -P keep={option}."
-    return Table(title, columns, lead=4, note=note)
+    return Table(title, columns, lead=len(names), note=note)
 
 
 def _missing(findings: DataFrame, lists: DataFrame) -> list[Block]:
@@ -297,18 +317,21 @@ def _column(rows: DataFrame, source: str, name: str | None = None, kind: Kind = 
     return Column(name or source, rows[source].to_list(), kind, rank)
 
 
-def _names_of(rows: DataFrame) -> list[Column]:
+def _names_of(rows: DataFrame, *, without: Sequence[str] = ()) -> list[Column]:
+    """Return the columns that name an association; those of the model and the location only if they tell rows apart."""
     named = {"model": "model", "group": "group", "said": "concept", "where": "where"}
     if "whose" in rows.columns:
         rows = rows.with_columns(group="whose")
-    return [_column(rows, source, name, "name") for source, name in named.items() if source in rows.columns]
+    known = [name for name in named if name in rows.columns and name not in without]
+    telling = {"model": rows["model"].n_unique() > 1, "where": "where" in known and set(rows["where"]) != {"all"}}
+    return [_column(rows, name, named[name], "name") for name in known if telling.get(name, True)]
 
 
 def _numbers_of(rows: DataFrame) -> list[Column]:
-    ends = [None if low is None else (low, high) for low, high in rows.select("low", "high").iter_rows()]
+    numbers = list(rows.select("estimate", "low", "high", "unit").iter_rows())
     return [
-        _column(rows, "estimate", "score" if "score" in rows["unit"] else "difference", "number"),
-        Column(f"{100 * rows['level'][0]:g}% interval", ends, "interval"),
+        Column("score" if "score" in rows["unit"] else "difference", [quantity(*one) for one in numbers], "quantity"),
+        Column(f"{100 * rows['level'][0]:.3g}% interval", [interval(*ends) for _, *ends in numbers], "quantity"),
         Column("q", rows["q"].fill_null(rows["p"]).to_list(), "probability"),
     ]
 
@@ -349,7 +372,7 @@ def _family(owners: Sequence[tuple[str, str]], single: DataFrame) -> list[Block]
     if len(owners) > 2:
         blocks.append(Heatmap("Overlap of associations", labels, labels, overlap))
     if (rows := pl.concat(alone)).height:
-        columns = [*(_column(rows, name) for name in ("only in", "not in")), *_names_of(rows)[1:], *_numbers_of(rows)[:1]]
+        columns = [*(_column(rows, name) for name in ("only in", "not in")), *_names_of(rows, without=("model",)), *_numbers_of(rows)[:1]]
         blocks.append(
             Details("Associations of one model or setting only", [Table("The strongest associations of one only", columns, lead=5)])
         )

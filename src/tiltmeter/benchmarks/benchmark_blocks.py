@@ -296,12 +296,12 @@ def _groups(measured: DataFrame, others: DataFrame, asked: DataFrame, level: flo
         return []
     place = None if baseline.is_empty() else baseline[0]
     numbers = mine.select("group", "estimate", "low", "high").iter_rows()
-    rows = [IntervalRow(about["words"], group, value, low, high, null_value=place) for group, value, low, high in numbers]
+    rows = [IntervalRow("", group, value, low, high, null_value=place) for group, value, low, high in numbers]
     differs = when(col.from_others > 0).then(lit("higher")).when(col.from_others < 0).then(lit("lower"))
     further = [Column("than the others", mine.select(differs).to_series().to_list())] if mine["from_others"].count() else []
     note = "" if place is None else "The line is the mean of the baseline texts."
     title = f"Mean of {about['words']} in the answers about each group"
-    return [Intervals(title, rows, level, further, note, names=("feature", "group"))]
+    return [Intervals(title, rows, level, further, note, names=("", "group"))]
 
 
 def _heatmap(numbers: DataFrame, feature: str, statistic: str = "mean") -> Heatmap:

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 from polars import DataFrame, Float64, String
 
-from tiltmeter.blocks import Bars, Block, Chart, Details, Dots, Heatmap, IntervalRow, Intervals
+from tiltmeter.blocks import Bars, Block, Chart, Details, Dots, Heatmap, IntervalRow, Intervals, Pairs
 from tiltmeter.reports.words import in_words, place, scale_of, written
 from tiltmeter.safe_writing import writing
 from tiltmeter.sanitising import printable, shortened
@@ -190,6 +190,8 @@ def chart_of(block: Chart) -> alt.TopLevelMixin:
             return _heatmap(block)
         case Dots():
             return _dots(block)
+        case Pairs():
+            return _pairs(block)
 
 
 def _intervals(block: Intervals) -> alt.TopLevelMixin:
@@ -282,6 +284,22 @@ def _dots(block: Dots) -> alt.TopLevelMixin:
     rule = alt.Chart(DataFrame({"middle": [sum(block.span) / 2]})).mark_rule(strokeDash=[4, 3], color=ACCENT)
     points = alt.Chart(_long(block)).mark_point(size=60, color=INK).encode(x=across, y=down, shape=shape)
     return alt.layer(rule.encode(x=alt.X("middle:Q", scale=alt.Scale(domain=list(block.span)))), points).properties(width=2 * WIDTH)
+
+
+def _pairs(block: Pairs) -> alt.TopLevelMixin:
+    """Draw a line from the share of the others (hollow) to that of the group (filled) for each row."""
+    import altair as alt
+
+    labels = _names(f"{row.label} ({row.group})" for row in block.rows)
+    data = DataFrame(
+        {"label": list(labels.values()), "share": [row.share for row in block.rows], "other": [row.other_share for row in block.rows]}
+    )
+    base = alt.Chart(data).encode(y=alt.Y("label:N", sort=None, title=None))
+    across = alt.X("share:Q", title="share of descriptions (hollow: others)", axis=alt.Axis(format="%"))
+    line = base.mark_rule(color=ACCENT).encode(x=across, x2="other:Q")
+    group = base.mark_point(size=60, color=ACCENT).encode(x=across)
+    others = base.mark_point(size=60, color=ACCENT, fill=PAPER, strokeWidth=2).encode(x="other:Q")
+    return alt.layer(line, group, others).properties(width=2 * WIDTH)
 
 
 def _heatmap(block: Heatmap) -> alt.TopLevelMixin:

@@ -110,7 +110,7 @@ def strips(block: Intervals) -> list[dict[str, Any] | None]:
             low, high, value = (round(MARGIN + step * place(one, edges), 1) for one in (row.low, row.high, row.estimate))
             zero = None if row.null_value is None else round(MARGIN + step * place(row.null_value, edges), 1)
             shown, ends = quantity(row.estimate, row.low, row.high, row.unit), interval(row.low, row.high, row.unit)
-            words = f"{row.name}, {row.label}: {shown}, interval {ends}"
+            words = f"{row.named}: {shown}, interval {ends}"
             made.append(
                 {"tiers": tiers, "cuts": cuts, "low": low, "high": max(high, low + 1.5), "value": value, "zero": zero, "words": words}
             )

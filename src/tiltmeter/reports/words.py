@@ -20,6 +20,7 @@ from tiltmeter.blocks import (
     IntervalRow,
     Intervals,
     Kind,
+    Pairs,
     Table,
 )
 from tiltmeter.quantities import in_percent, interval, quantity
@@ -113,6 +114,8 @@ def table_of(block: Table | Chart) -> Table:
     match block:
         case Table():
             return block
+        case Pairs():
+            return block.table
         case Intervals(rows=rows):
             panel_name, label_name = block.names
             named = [Column(panel_name, [row.name for row in rows], "name"), Column(label_name, [row.label for row in rows], "name")]
@@ -144,7 +147,9 @@ def series_of(block: Bars | Heatmap | Dots) -> tuple[Sequence[str], Mapping[str,
 def in_words(block: Chart) -> str:
     """Return a description of a chart for screen readers: the number of values, and the smallest and largest value with their labels."""
     if isinstance(block, Intervals):
-        cells = [(row.estimate, f"{row.name}, {row.label}") for row in block.rows]
+        cells = [(row.estimate, row.named) for row in block.rows]
+    elif isinstance(block, Pairs):
+        cells = [(row.share, f"{row.label}, {row.group}") for row in block.rows]
     else:
         labels, series = series_of(block)
         cells = [(value, f"{label}, {name}") for name, values in series.items() for label, value in zip(labels, values, strict=True)]
