@@ -290,7 +290,7 @@ def test_an_interrupted_run_says_first_what_was_not_measured(tiltmeter: Tiltmete
     assert shown.stderr.startswith(f"incomplete: {first}")
     page = (tmp_path / "run" / "report.html").read_text()
     assert page.index(first) < page.index('<section id="short">')
-    assert f"<h1>{about['title']}</h1>" in page
+    assert f"· {about['title']}</p>" in page, "the title above the headline"
     assert "no results for representational harms" in page
     assert tiltmeter("export run -f markdown").returncode == 0
     written = (tmp_path / "run" / "exports" / "findings.md").read_text().replace("\\", "")

@@ -87,6 +87,8 @@ class Verdict(Result):
     """Exit status that the problems cause; 0 without problems."""
     allow_undecided: bool = False
     """Whether undecided checks pass."""
+    run_headline: str = ""
+    """Main result of the run in words, see `Run.headline`."""
 
     @property
     def failures(self) -> list[Check]:
@@ -271,7 +273,7 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
         if not problems:
             raise
         problems.append(str(error))  # an incomplete run may lack the metric of a limit
-    return Verdict(run.place, about, checks, problems, notes, barred, rules.allow_undecided)
+    return Verdict(run.place, about, checks, problems, notes, barred, rules.allow_undecided, run.headline)
 
 
 def _checks(findings: DataFrame, rules: Rules, notes: list[str]) -> list[Check]:

@@ -14,7 +14,7 @@ import polars as pl
 from polars import DataFrame, Int8, LazyFrame, col, lit, when
 
 from tiltmeter import registry, reports
-from tiltmeter.blocks import RANGES, UNDECIDED, Block, Callout, Details, Text
+from tiltmeter.blocks import RANGES, UNDECIDED, Block, Callout, Details, Headline, Text
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
 from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.reports import Report
@@ -241,6 +241,19 @@ class Run(reports.Result):
     def blocks(self) -> list[Block]:
         """Return the blocks that present the run (see `tiltmeter.blocks`)."""
         return blocks_of([self])
+
+    @property
+    def headline(self) -> str:
+        """The main result of each model in words, with its uncertainty; it begins with "Incomplete run." if something is missing.
+
+        Examples
+        --------
+        >>> import tiltmeter as tm
+        >>> tm.run("genderbench/direct", model="sim/fair", limit=20, display="none", out="direct").headline.partition(":")[0]
+        'sim/fair (simulated)'
+        """
+        found = [f"{block.text}. {block.detail}".strip() for block in self.blocks() if isinstance(block, Headline)]
+        return " ".join(["Incomplete run."] * bool(self.problems) + found)
 
     def report_of(self) -> Report:
         """Return the run in the form that renderers accept: the content of run.json, and the blocks."""
