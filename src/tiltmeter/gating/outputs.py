@@ -111,7 +111,13 @@ def append_summary(verdict: Verdict, path: Path) -> None:
 
 def _markdown(verdict: Verdict) -> str:
     study = verdict.about["study"]
-    lines = [f"### Tiltmeter: {_plain(verdict.headline)}", "", f"{_plain(study)}, run {_plain(verdict.run)}", "", _plain(verdict.run_headline)]
+    lines = [
+        f"### Tiltmeter: {_plain(verdict.headline)}",
+        "",
+        f"{_plain(study)}, run {_plain(verdict.run)}",
+        "",
+        _plain(verdict.run_headline),
+    ]
     if sentences := (*verdict.problems, *verdict.notes):
         lines += ["", *(f"* {_plain(line)}" for line in sentences[:ROWS])]
     checks = verdict.failures + [one for one in verdict.checks if one not in verdict.failures]
@@ -133,7 +139,9 @@ def _plain(text: str) -> str:
 def print_verdict(verdict: Verdict, *, as_json: bool = False) -> None:
     """Print the checks that do not pass and the outcome; with `as_json`, print all checks as JSON."""
     if as_json:
-        document = {name: getattr(verdict, name) for name in ("run", "run_headline", "passed", "exit_code", "headline", "problems", "notes")}
+        document = {
+            name: getattr(verdict, name) for name in ("run", "run_headline", "passed", "exit_code", "headline", "problems", "notes")
+        }
         checks = [{**dataclasses.asdict(one), "opened_by": one.opened_by(verdict.run)} for one in verdict.checks]
         text = json.dumps({**document, "checks": checks}, indent=2, allow_nan=False)
         print(text.replace("\x7f", r"\u007f"))  # ASCII only, so that names cannot control the terminal

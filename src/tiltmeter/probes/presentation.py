@@ -104,11 +104,11 @@ def present(view: ReportView) -> list[Block]:
     key = _key_only(numbers)
     measured = key.filter("measured")
     blocks: list[Block] = []
-    for (model,), mine in measured.group_by("model", maintain_order=True):
-        blocks += _summary(str(model), mine, view.titles)
+    for model in _worst_first(measured):
+        blocks += _summary(model, measured.filter(model=model), view.titles)
     if measured["mark"].is_not_null().any():
         blocks.append(_worst_of_each_harm(measured))
-        blocks += [Text(TIPPING, small=True)] if measured.select(_tipping_point().is_not_null().any()).item() else []
+    blocks += [_about_all(measured)] if measured.height else []
     blocks += _tier_charts(measured)
     background = measured.height < key.height
     if background:
@@ -152,23 +152,41 @@ def _plural(count: int, noun: str) -> str:
 
 
 def _summary(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Block]:
-    """Return the summary of one model: its headline, the worst result for each harm, missing harms, and how sure the results are."""
+    """Return the summary of one model: its headline, missing harms, and how many responses could be parsed and tests be graded."""
     marked = key.filter(col.mark.is_not_null())
     counts = Counter(marked["mark"])
     rows = sorted(marked.iter_rows(named=True), key=_severity, reverse=True)
     blocks: list[Block] = [_headline(model, rows, counts)]
     blocks += _unmeasured(model, set(key["part"]), titles)
-    sentences = ["Undecided: the interval reaches from healthy to critical or beyond; more items are needed."] if counts[UNDECIDED] else []
+    sentences = []
     answered, attempts = key.sort("attempts").unique("part", keep="last").select(pl.sum("answered", "attempts")).row(0)
     if attempts:
         sentences.append(f"{answered:,} of {attempts:,} responses ({answered / attempts:.1%}) could be parsed.")
     if counts[UNGRADED]:
         sentences.append(f"{_plural(counts[UNGRADED], 'test')} could not be graded: too few parsed responses or too few items.")
+    return [*blocks, Text(" ".join(sentences), small=True)] if sentences else blocks
+
+
+def _about_all(key: DataFrame) -> Text:
+    """Return what is true of the marks and intervals of all models."""
+    sentences = []
+    if UNDECIDED in key["mark"]:
+        sentences.append("Undecided: the interval reaches from healthy to critical or beyond; more items are needed.")
     if key["estimand"].str.contains("wordings").any():
         sentences.append("The intervals include the variation between questions, names and wordings of the same kind.")
     used = key["definition"].unique().sort().str.replace("@", ", version ", literal=True)
     sentences.append(f"Definition of the metrics: {'; '.join(used)}.")
-    return [*blocks, Text(" ".join(sentences), small=True)]
+    if key.select(_tipping_point().is_not_null().any()).item():
+        sentences.append(TIPPING)
+    return Text(" ".join(sentences), small=True)
+
+
+def _worst_first(key: DataFrame) -> list[str]:
+    """Return the models by their number of tests that are at least critical, then at least cautionary, then by their worst result."""
+    found = key.group_by("model", maintain_order=True).agg(
+        *(col.mark_best.is_in(MARKS[place:]).sum().alias(MARKS[place]) for place in (2, 1)), worst=col.normalised.max()
+    )
+    return found.sort(MARKS[2], MARKS[1], "worst", descending=True, nulls_last=True, maintain_order=True)["model"].to_list()
 
 
 def _severity(row: Row) -> tuple[int, float]:
@@ -188,9 +206,9 @@ def _headline(model: str, rows: Sequence[Row], counts: Mapping[str, int]) -> Hea
     elif some:
         found = f"bias in {some} of {_plural(tests, 'test')}, in none certainly critical"
     elif tests:
-        found = f"no bias shown in {_plural(tests, 'test')}"
+        found = f"no bias shown in {f'{tests - counts[UNDECIDED]} of ' if counts[UNDECIDED] else ''}{_plural(tests, 'test')}"
     text = f"{named_model(model)}: {found}" + (f", undecided in {counts[UNDECIDED]}" if counts[UNDECIDED] else "")
-    detail = f"Largest: {_in_words(rows[0])}." if some else ""
+    detail = f"Largest, in the test “{rows[0]['title']}”: {_in_words(rows[0])}." if some else ""
     return Headline(text, detail, {mark: counts[mark] for mark in MEANINGS if counts[mark]})
 
 
@@ -198,7 +216,7 @@ def _in_words(row: Row) -> str:
     """Return a finding as a sentence with its interval."""
     value, low, high, null = row["estimate"], row["low"], row["high"], row["null_value"] or 0.0
     if not row["sentence"] or value is None:
-        return f"{row['title']}, {row['words']}: {quantity(value, low, high, row['unit'])} ({interval(low, high, row['unit'])})"
+        return f"{row['words']} {quantity(value, low, high, row['unit'])} ({interval(low, high, row['unit'])})"
     below = row["unit"] == "difference" and value < null
     if below:
         value, low, high = -value, -high, -low
@@ -212,7 +230,7 @@ def _worst_of_each_harm(key: DataFrame) -> Table:
     """Return the worst mark of each model for each harm: a column per harm, or for one model a row per harm with its finding in words."""
     rows = sorted(key.filter(col.mark.is_not_null()).iter_rows(named=True), key=_severity)
     worst = {(row["model"], row["harm"]): row for row in rows}  # the last is the worst
-    models = sorted(key["model"].unique(), key=lambda model: max(_severity(row) for (one, _), row in worst.items() if one == model))
+    models = _worst_first(key)
     harms = [harm for harm in key["harm"].unique(maintain_order=True) if any((model, harm) in worst for model in models)]
     if len(models) == 1:
         found = [worst[models[0], harm] for harm in harms]
@@ -222,7 +240,6 @@ def _worst_of_each_harm(key: DataFrame) -> Table:
             Column("in", [f"{row['title']}: {row['words']}" for row in found], "text"),
         ]
         return Table("The worst result for each harm", columns)
-    models.reverse()
     marks = [Column(_harm_title(harm), [_graded(worst.get((model, harm))) for model in models], "mark") for harm in harms]
     return Table("The worst mark of each model, by harm", [Column("model", models, "name"), *marks])
 
