@@ -89,8 +89,8 @@ def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> N
     undecided = heads["sim/fair"].marks["undecided"]
     assert heads["sim/fair"].text == f"sim/fair (simulated): no bias shown in {5 - undecided} of 5 tests, undecided in {undecided}"
     assert not heads["sim/fair"].detail
-    assert re.search(r"at least critical in [345] of 5 tests", heads["sim/biased"].text)
-    assert re.fullmatch(r"Largest, in the test “.*”: .*\b\d+% .*\(95% interval \d+ to \d+%.*\)\.", heads["sim/biased"].detail)
+    assert re.search(r"critical or worse in [345] of 5 tests", heads["sim/biased"].text)
+    assert re.fullmatch(r"Most severe, in the test “.*”: .*\b\d+% .*\(95% interval \d+ to \d+%.*\)\.", heads["sim/biased"].detail)
     small = [block.text for block in only(Text, blocks) if block.small]
     assert len(small) == 3
     assert all("of 4,800 responses (100.0%) could be parsed" in text for text in small[:2])
@@ -111,7 +111,7 @@ def test_key_metrics_are_shown_once_over_their_tiers(measured: View) -> None:
     rows = [(row, chart, i) for chart in charts for i, row in enumerate(chart.rows)]
     assert len(rows) == key.height
     for row, chart, i in rows:
-        part, metric = next(one.values[i] for one in chart.further if one.name == "name").split("/")
+        part, metric = next(one.values[i] for one in chart.further if one.name == "identifier").split("/")
         finding = key.filter(part=part, metric=metric, model=row.label).row(0, named=True)
         assert (row.estimate, row.low, row.high) == (finding["estimate"], finding["low"], finding["high"])
         assert row.mark == Graded(finding["mark"], finding["mark_best"], finding["mark_worst"])
@@ -199,7 +199,7 @@ def test_table_2_of_the_paper(published: dict[str, Any], whole: View) -> None:
 
 def test_published_results_are_behind_those_measured(whole: View) -> None:
     blocks = shown(whole)
-    assert [head.text for head in only(Headline, blocks)] == ["vendor/own: at least critical in 7 of 19 tests"]
+    assert [head.text for head in only(Headline, blocks)] == ["vendor/own: critical or worse in 7 of 19 tests"]
     assert any("compare them with caution" in text.text for text in only(Text, blocks))
     assert all({row.label for row in chart.rows} == {"vendor/own"} for chart in only(Intervals, blocks))
     behind = only(Intervals, next(block for block in only(Details, blocks) if block.title == "Comparison with published results").blocks)
@@ -237,5 +237,5 @@ def test_how_alike_models_are(whole: View) -> None:
 
 def test_grades_may_be_missing(whole: View) -> None:
     blocks = shown(View(whole.findings.filter(model="vendor/own"), pl.DataFrame()))
-    assert only(Headline, blocks)[0].text == "vendor/own: at least critical in 7 of 19 tests"
+    assert only(Headline, blocks)[0].text == "vendor/own: critical or worse in 7 of 19 tests"
     assert not any(row.bands for chart in only(Intervals, blocks) for row in chart.rows)

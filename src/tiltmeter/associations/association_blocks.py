@@ -196,7 +196,7 @@ def _by_both(single: DataFrame, by_words: DataFrame) -> list[Block]:
     table = found.group_by(owner, maintain_order=True).agg(**counts, shared=((col.by == "judge") & col.shared).sum(), **named).sort(owner)
     kinds: dict[str, Kind] = {**dict.fromkeys(owner, "name"), **dict.fromkeys((*counts, "shared"), "count")}
     columns = [Column(one.name, one.to_list(), kinds.get(one.name, "text")) for one in table]
-    return [Table("What the judge and words found", columns, lead=2)]
+    return [Table("Associations found with the judge and with words", columns, lead=2)]
 
 
 def _headline(row: Mapping[str, Any], single: DataFrame, themes: DataFrame) -> Headline:

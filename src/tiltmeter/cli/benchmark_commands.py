@@ -35,7 +35,7 @@ def build(
             "--judge",
             metavar="PROVIDER/NAME",
             envvar="TILTMETER_JUDGE",
-            help="Model that writes what SPEC.yaml requests: keywords, articles, questions, or the words that replace a group's name.",
+            help="Model that generates what SPEC.yaml requests: keywords, articles, questions, or the words that replace a group's name.",
         ),
     ] = None,
     judge_base_url: o.JudgeBaseUrl = None,

@@ -59,7 +59,7 @@ Size = Annotated[
     typer.Option(
         metavar="quick|standard|full",
         envvar="TILTMETER_SIZE",
-        help="quick: about 2,000 calls for the probes; standard: enough items to show that an unbiased model is healthy; full: all items "
+        help="quick: about 2,000 calls for the probes; standard: enough items for most marks of an unbiased model; full: all items "
         "[default: standard; full for published definitions]. --limit overrides it.",
     ),
 ]
@@ -69,7 +69,7 @@ Limit = Annotated[
         metavar="N|A-B|0.1",
         envvar="TILTMETER_LIMIT",
         help="Items of each part of the study (each probe, for instance): a number, a range or a share; 100,gest=600 sets another "
-        "limit for one part.",
+        "limit for one part, standard,gest=600 the limit of one part and the size of the others.",
     ),
 ]
 Repeats = Annotated[

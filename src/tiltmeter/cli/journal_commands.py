@@ -44,7 +44,7 @@ def prune(
     yes: Annotated[bool, typer.Option("--yes", help="Delete the rows; without this option, only show what would be deleted.")] = False,
     journal: o.Journal = None,
 ) -> None:
-    """Delete cached responses that match all filters, and claims of ended runs on pending requests. Without a filter, only these claims."""
+    """Delete cached responses that match all filters, and stale locks of runs that have ended. Without a filter, delete only the locks."""
     moment = None if before is None else _moment(before)
     _print_pruned(upkeep.prune(journal_of_runs(journal), failed=failed, before=moment, model=model, apply=yes, say=_say))
 

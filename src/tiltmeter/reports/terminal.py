@@ -90,7 +90,10 @@ def print_rows(
 def print_left_out(names: Sequence[str]) -> None:
     """Print the names of columns that were omitted for lack of space."""
     if names:
-        print_text(f"Not shown at this width: {', '.join(dict.fromkeys(names))}; use a wider terminal or --format json.", always=True)
+        print_text(
+            f"Not shown at this width in some or all tables: {', '.join(dict.fromkeys(names))}; use a wider terminal or --format json.",
+            always=True,
+        )
 
 
 def _cell(value: Any) -> str:
