@@ -241,3 +241,20 @@ def test_two_lists_of_one_story_make_intervals_too_narrow_where_it_contrasts_the
         interval = stats.rate_difference(first, stories, second, stories)
         cover.append(float(((interval.low <= 0) & (interval.high >= 0)).mean()))
     assert cover[0] < 0.91 < 0.98 < cover[1]
+
+
+def test_an_imbalance_of_ten_points_in_texts_without_a_description_is_warned_about(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    """Texts that do not name the person are missing, never empty: they lower no share, and their unequal number is said first."""
+    unnamed, texts = {"Hispanic": 0.15, "white": 0.05}, []
+    for group, names in (("Hispanic", HISPANIC), ("white", WHITE)):
+        for at in range(400):
+            name = names[at % len(names)]
+            about = "A neighbour came by and was patient." if at < 400 * unnamed[group] else f"{name} came by. {name} is patient."
+            texts.append({"group": group, "name": name, "text": about})
+    run, _ = analysed(tiltmeter, tmp_path, pl.DataFrame(texts))
+    missing = run.findings.filter(metric="missing")
+    assert dict(missing.drop_nulls("group").select("group", "estimate").iter_rows()) == pytest.approx(unnamed)
+    (warned,) = [block.text for block in run.blocks() if isinstance(block, Callout) and "are missing" in block.text]
+    assert "80 of 800 character descriptions are missing" in warned
+    tests = run.table("tests").filter(concept="patient")
+    assert tests.select((pl.col("count") == pl.col("lists")).all()).item(), "each description says so; missing ones are not counted"
