@@ -49,6 +49,12 @@ PARTS: Final = {
         "A study of the published size: 385,000 mentions and 100,000 distinct strings with given embeddings. Unifying merges strings "
         "with the same meaning into one concept.",
     ),
+    "own_texts": Part(
+        "Own texts",
+        "Texts of ten groups, analysed without a judge, from 1,000 to 100,000, beside scikit-learn's CountVectorizer with log-odds, which "
+        "counts words and pairs only.",
+        usual=False,
+    ),
     "benchmarks": Part(
         "Diagnosing a benchmark",
         "The data frame of the published experiment, with 1,575 prompts in 21 groups and 105 feature columns: statistics and "

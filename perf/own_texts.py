@@ -1,0 +1,95 @@
+"""Analyse own texts of ten groups without a judge: seconds, peak memory and growth, beside scikit-learn's CountVectorizer with log-odds.
+
+    python -m perf.own_texts [--sizes 1000 10000 100000]
+
+Texts have eight sentences about a person ("she keeps the brindful ledger"), of 3,000 made-up stems with English endings that are used by
+Zipf's law; for each group, 20 words are used more often. The peer counts words and pairs of words (CountVectorizer) and computes the
+log-odds with an informative Dirichlet prior of each group against the others (Monroe, Colaresi and Quinn 2008): no concepts, no tests for
+all groups, no intervals. Each measurement is a process of its own that reads the same CSV file.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from perf._tools import fresh, options, peak_mib, rounded, table, tell
+
+GROUPS = [f"group {letter}" for letter in "ABCDEFGHIJ"]
+STEMS, FAVOURED, SENTENCES = 3_000, 20, 8
+FRAMES = ("She is {0}ful and {1}ous.", "She {0}s the {1}ous {2}er.", "Her {0}er is {1}ful.", "She became a {0}ous {1}er.")
+
+
+def write(path: Path, texts: int) -> None:
+    """A CSV file with the columns text and group."""
+    rng = np.random.default_rng(1)
+    syllables = [
+        a + b
+        for a in ("b", "br", "cl", "d", "f", "gr", "k", "l", "m", "n", "p", "st")
+        for b in ("a", "e", "i", "o", "u", "an", "ind", "er")
+    ]
+    stems = rng.permutation([one + other + "t" for one in syllables for other in syllables])[:STEMS]
+    weights = 1 / np.arange(10, STEMS + 10)
+    group = rng.integers(len(GROUPS), size=texts)
+    words = rng.choice(STEMS, (texts, SENTENCES, 3), p=weights / weights.sum())
+    own = group[:, None, None] * FAVOURED + rng.integers(FAVOURED, size=words.shape)
+    words = stems[np.where(rng.random(words.shape) < 0.05, own + 200, words)]
+    frames = rng.integers(len(FRAMES), size=(texts, SENTENCES))
+    said = [" ".join(FRAMES[frame].format(*three) for frame, three in zip(*one, strict=True)) for one in zip(frames, words, strict=True)]
+    pl.DataFrame({"text": said, "group": [GROUPS[one] for one in group]}).write_csv(path)
+
+
+def ours(path: Path) -> int:
+    import tiltmeter as tm
+
+    with tempfile.TemporaryDirectory() as made:
+        run = tm.analyse(path, "associations", text="text", group="group", display="none", out=Path(made) / "run")
+        return run.findings.filter(metric="association").height
+
+
+def peer(path: Path) -> int:
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    read = pl.read_csv(path)
+    counted = CountVectorizer(ngram_range=(1, 2), min_df=5).fit_transform(read["text"])
+    prior = np.asarray(counted.sum(axis=0)).ravel() + 0.01
+    found = 0
+    for name in GROUPS:
+        mine = np.asarray(counted[(read["group"] == name).to_numpy()].sum(axis=0)).ravel()
+        rest = prior - 0.01 - mine
+        a, b = mine + prior, rest + prior
+        odds = np.log(a / (mine.sum() + prior.sum() - a)) - np.log(b / (rest.sum() + prior.sum() - b))
+        found += int((odds / np.sqrt(1 / a + 1 / b) > 1.96).sum())
+    return found
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--work", choices=("ours", "peer"), help="one measurement, in this process")
+    parser.add_argument("--file", type=Path)
+    given = parser.parse_args()
+    if given.work:
+        begun = time.perf_counter()
+        found = (ours if given.work == "ours" else peer)(given.file)
+        print(json.dumps({"seconds": time.perf_counter() - begun, "peak_mib": peak_mib(), "found": found}))
+        return
+    rows = []
+    with tempfile.TemporaryDirectory() as made:
+        for size in [200, 400] if given.quick else given.sizes:
+            path = Path(made) / f"{size}.csv"
+            write(path, size)
+            mine, other = (fresh("own_texts", "--work", work, "--file", path) for work in ("ours", "peer"))
+            row = {"texts": size, "seconds": mine["seconds"], "peak_mib": mine["peak_mib"], "associations": mine["found"]}
+            row |= {"peer_seconds": other["seconds"], "peer_mib": other["peak_mib"], "times_peer": mine["seconds"] / other["seconds"]}
+            rows.append(rounded(row))
+    tell([table("Own texts of ten groups", rows, "The peer is CountVectorizer (words and pairs) with log-odds, without tests.")])
+
+
+if __name__ == "__main__":
+    main()
