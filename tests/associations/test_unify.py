@@ -167,7 +167,20 @@ def test_mentions_of_all_spellings_decide_which_string_leads() -> None:
 def test_without_an_encoder_words_decide() -> None:
     one = ["helps others", "Helping others", "help others", "helps the others."]
     two = ["carries a Bible", "carry Bibles", "carrying the Bible"]
-    apart = ["helpful", "avoids a Bible", "Muslim", "Christian", "boring", "bored", "impatient", "patient"]
+    apart = [
+        "short",
+        "shorts",
+        "born",
+        "bearing",
+        "helpful",
+        "avoids a Bible",
+        "Muslim",
+        "Christian",
+        "boring",
+        "bored",
+        "impatient",
+        "patient",
+    ]
     made = unify_words(table([*one, *two, "is kind", "kind", *apart]))
     found = concepts(made)
     expected = dict.fromkeys(one, "helps others") | dict.fromkeys(two, "carries a Bible") | dict.fromkeys(("is kind", "kind"), "is kind")

@@ -267,10 +267,14 @@ def _lemmas(forms: Iterable[str], language: str) -> Iterable[str]:
     return (lemmatize(form, lang=language).lower() for form in forms)
 
 
+_OWN_LEMMA = frozenset(("blues", "born", "glasses", "goods", "shorts"))
+"""Words that mean something else than their lemma ("short", "bear")."""
+
+
 @lru_cache(maxsize=1 << 17)
 def _english_lemma(form: str) -> str:
     """Return the lemma of a noun or verb; other words are unchanged."""
     kinds = _kinds(form)
-    if len(form) > _LONGEST or not form[0].isalpha() or not {"noun", "verb"} & set(kinds[:2]):
+    if form in _OWN_LEMMA or len(form) > _LONGEST or not form[0].isalpha() or not {"noun", "verb"} & set(kinds[:2]):
         return form
     return str(tagger().analyze(form)[0]).lower() if kinds[0] in ("noun", "verb") else form
