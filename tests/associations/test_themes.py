@@ -62,7 +62,9 @@ def test_one_table_says_what_the_judge_and_words_found(tiltmeter: Tiltmeter, tmp
     options = ("-m", "sim/biased", "--judge", "sim/fair", "--limit", "40", "-P", "encoder=none", "-P", "names=grid", "--out", "run")
     done = tiltmeter("run", "associations/gender", *options)
     assert done.returncode == 0, done.stderr
-    (table,) = [block for block in load(tmp_path / "run").blocks() if isinstance(block, Table) and "the judge and with words" in block.title]
+    (table,) = [
+        block for block in load(tmp_path / "run").blocks() if isinstance(block, Table) and "the judge and with words" in block.title
+    ]
     columns = {column.name: list(column.values) for column in table.columns}
     assert columns["found by judge"] == columns["found by words"] == columns["shared"] == [2, 2]
     assert columns["by words only"] == ["", ""]

@@ -59,7 +59,7 @@ Size = Annotated[
     typer.Option(
         metavar="quick|standard|full",
         envvar="TILTMETER_SIZE",
-        help="quick: about 2,000 calls for the probes; standard: enough items for most marks of an unbiased model; full: all items "
+        help="quick: about 2,000 calls for the probes; standard: enough items to decide most marks of an unbiased model; full: all items "
         "[default: standard; full for published definitions]. --limit overrides it.",
     ),
 ]
@@ -68,8 +68,8 @@ Limit = Annotated[
     typer.Option(
         metavar="N|A-B|0.1",
         envvar="TILTMETER_LIMIT",
-        help="Items of each part of the study (each probe, for instance): a number, a range or a share; 100,gest=600 sets another "
-        "limit for one part, standard,gest=600 the limit of one part and the size of the others.",
+        help="Items of each part of the study (each probe, for instance): a number, a range or a share. 100,gest=600: 100 "
+        "items, but 600 of the part gest; standard,gest=600: as --size standard, but 600 of gest.",
     ),
 ]
 Repeats = Annotated[

@@ -257,7 +257,10 @@ def gate(
         bool, typer.Option("--allow-ungraded", help="Skip metrics that could not be graded or computed, instead of failing.")
     ] = False,
     allow_undecided: Annotated[
-        bool, typer.Option("--allow-undecided", help="Accept metrics for which it is unclear whether they reach the --fail-on mark.")
+        bool,
+        typer.Option(
+            "--allow-undecided", help="Accept metrics of which only a part of the interval lies in the --fail-on tier or a worse one."
+        ),
     ] = False,
     caveat: Annotated[
         list[str] | None,

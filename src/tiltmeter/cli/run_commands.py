@@ -147,7 +147,7 @@ def demo(
         typer.Option(min=2, metavar="N", help="Number of cells of the grid of stories; a cell is a pair of characters at one location."),
     ] = CELLS,
     questions: Annotated[
-        int, typer.Option(min=2, metavar="N", help="Number of questions about each of 21 countries, in each of five roles.")
+        int, typer.Option(min=2, metavar="N", help="Number of questions about each of 21 countries and unions, in each of five roles.")
     ] = QUESTIONS,
     out: Annotated[
         str | None,

@@ -67,8 +67,9 @@ FEWEST_SHARED = 5
 EXAMPLES = 3
 """Number of most influential answers shown per metric."""
 TIPPING = (
-    "Tipping point: the difference in parsing errors, in percentage points, from which on the 95% interval would include no bias. "
-    "Parsing errors are responses that are parsed wrongly or not at all; tiltmeter label measures them."
+    "Tipping point: the difference in parsing errors between the compared groups (for a share of men: between women and men), in "
+    "percentage points, with which the 95% interval would reach the value that means no bias. Metrics without such a value have no tipping "
+    "point and no q. Parsing errors are responses that are parsed wrongly or not at all; tiltmeter label measures them."
 )
 INFLUENCE = "Influence: change of the metric due to the answer's item (the metric minus its value without that item)."
 
@@ -173,7 +174,7 @@ def _summary(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Bloc
 
 def _about_all(key: DataFrame) -> Text:
     """Return what is true of the marks and intervals of all models."""
-    sentences = []
+    sentences = ["A test is one key metric of a probe."]
     if UNDECIDED in key["mark"]:
         sentences.append("Undecided: the interval reaches from healthy to critical or beyond; more items are needed.")
     if key["estimand"].str.contains("wordings").any():
@@ -212,7 +213,7 @@ def _headline(model: str, rows: Sequence[Row], counts: Mapping[str, int]) -> Hea
     elif tests:
         found = f"no bias shown in {f'{tests - counts[UNDECIDED]} of ' if counts[UNDECIDED] else ''}{_plural(tests, 'test')}"
     text = f"{named_model(model)}: {found}" + (f", undecided in {counts[UNDECIDED]}" if counts[UNDECIDED] else "")
-    detail = f"Most severe, in the test “{rows[0]['title']}”: {_in_words(rows[0])}." if some else ""
+    detail = f"Most severe (“{rows[0]['title']}”): {_in_words(rows[0])}." if some else ""
     return Headline(text, detail, {mark: counts[mark] for mark in MEANINGS if counts[mark]})
 
 
@@ -224,7 +225,7 @@ def _in_words(row: Row) -> str:
     below = row["unit"] == "difference" and value < null
     if below:
         value, low, high = -value, -high, -low
-    said = re.sub(r"\[(.*?)\|(.*?)\]", r"\2" if below else r"\1", row["sentence"])
+    said = re.sub(r"\[([^][|]*)\|([^][|]*)\]", r"\2" if below else r"\1", row["sentence"])
     even = "; 50% would be even" if null == 0.5 else ""
     ends = f"{100 * row['level']:g}% interval {interval(low, high, row['unit'])}"
     return f"{said.replace('{size}', quantity(value, low, high, row['unit']))} ({ends}{even})"

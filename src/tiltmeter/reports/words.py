@@ -95,8 +95,10 @@ def size(count: int) -> str:
 
 
 def percent(share: float) -> str:
-    """Format a share as a percentage; a positive share below 1% becomes "<1%"."""
+    """Format a share as a percentage; a positive share below 1% becomes "<1%", one that is rounded to 100% ">99%"."""
     value = 100 * share
+    if 99.5 <= value < 100:
+        return ">99%"
     return f"{value:.0f}%" if value == 0 or value >= 1 else "<1%"
 
 
