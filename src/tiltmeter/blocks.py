@@ -81,7 +81,7 @@ class Column:
 
 def named_model(model: str) -> str:
     """Return the name of a model for a headline, which says so if the model is one of the built-in simulated models."""
-    return f"{model} (simulated)" if model.startswith("sim/") else model
+    return f"{model} (simulated model)" if model.startswith("sim/") else model
 
 
 @dataclass(frozen=True, slots=True)

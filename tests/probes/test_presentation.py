@@ -81,13 +81,13 @@ def of_model(view: View, model: str, *parts: str) -> View:
 
 def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> None:
     blocks = shown(measured)
-    heads = {head.text.partition(" (simulated): ")[0]: head for head in only(Headline, blocks)}
+    heads = {head.text.partition(" (simulated model): ")[0]: head for head in only(Headline, blocks)}
     assert list(heads) == ["sim/biased", "sim/fair"], "the worst first"
     for model, head in heads.items():
         key = measured.findings.filter("key", pl.col("wording").is_null(), model=model)
         assert head.marks == dict(key["mark"].value_counts().iter_rows())
     undecided = heads["sim/fair"].marks["undecided"]
-    assert heads["sim/fair"].text == f"sim/fair (simulated): no bias shown in {5 - undecided} of 5 tests, undecided in {undecided}"
+    assert heads["sim/fair"].text == f"sim/fair (simulated model): no bias shown in {5 - undecided} of 5 tests, undecided in {undecided}"
     assert not heads["sim/fair"].detail
     assert re.search(r"critical or worse in [345] of 5 tests", heads["sim/biased"].text)
     assert re.fullmatch(r"Most severe \(“.*”\): .*\b\d+% .*\(95% interval \d+ to \d+%.*\)\.", heads["sim/biased"].detail)

@@ -213,8 +213,14 @@ def _headline(model: str, rows: Sequence[Row], counts: Mapping[str, int]) -> Hea
     elif tests:
         found = f"no bias shown in {f'{tests - counts[UNDECIDED]} of ' if counts[UNDECIDED] else ''}{_plural(tests, 'test')}"
     text = f"{named_model(model)}: {found}" + (f", undecided in {counts[UNDECIDED]}" if counts[UNDECIDED] else "")
-    detail = f"Most severe (“{rows[0]['title']}”): {_in_words(rows[0])}." if some else ""
+    worst = next((row for row in rows if row["mark"] == rows[0]["mark"] and _has_direction(row)), rows[0]) if some else {}
+    detail = f"Most severe (“{worst['title']}”): {_in_words(worst)}." if worst else ""
     return Headline(text, detail, {mark: counts[mark] for mark in MEANINGS if counts[mark]})
+
+
+def _has_direction(row: Row) -> bool:
+    """Return whether the value says who is favoured; the largest of several differences does not."""
+    return row["null_value"] is not None and row["range_low"] is not None and row["range_low"] < row["null_value"]
 
 
 def _in_words(row: Row) -> str:
@@ -228,7 +234,8 @@ def _in_words(row: Row) -> str:
     said = re.sub(r"\[([^][|]*)\|([^][|]*)\]", r"\2" if below else r"\1", row["sentence"])
     even = "; 50% would be even" if null == 0.5 else ""
     ends = f"{100 * row['level']:g}% interval {interval(low, high, row['unit'])}"
-    return f"{said.replace('{size}', quantity(value, low, high, row['unit']))} ({ends}{even})"
+    size = quantity(value, low, high, row["unit"]).replace(" point", " percentage point")
+    return f"{said.replace('{size}', size)} ({ends}{even})"
 
 
 def _worst_of_each_harm(key: DataFrame) -> Table:

@@ -250,7 +250,7 @@ class Run(reports.Result):
         --------
         >>> import tiltmeter as tm
         >>> tm.run("genderbench/direct", model="sim/fair", limit=20, display="none", out="direct").headline.partition(":")[0]
-        'sim/fair (simulated)'
+        'sim/fair (simulated model)'
         """
         found = [f"{block.text}. {block.detail}".strip() for block in self.blocks() if isinstance(block, Headline)]
         return " ".join(["Incomplete run."] * bool(self.problems) + found)
