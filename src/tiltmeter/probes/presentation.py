@@ -67,9 +67,10 @@ FEWEST_SHARED = 5
 EXAMPLES = 3
 """Number of most influential answers shown per metric."""
 TIPPING = (
-    "Tipping point: the difference in parsing errors between the compared groups (for a share of men: between women and men), in "
-    "percentage points, with which the 95% interval would reach the value that means no bias. Metrics without such a value have no tipping "
-    "point and no q. Parsing errors are responses that are parsed wrongly or not at all; tiltmeter label measures them."
+    "Tipping point: the net share of responses, in percentage points, that would have to be parsed wrongly in the direction of the result "
+    "(for a difference between groups: more than in the other group) to move the end of the 95% interval to the value that means no bias. "
+    "Metrics without such a value have no tipping point and no q. Parsing errors are responses that are parsed wrongly or not at all; "
+    "tiltmeter label measures them."
 )
 INFLUENCE = "Influence: change of the metric due to the answer's item (the metric minus its value without that item)."
 
