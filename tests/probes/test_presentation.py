@@ -90,7 +90,7 @@ def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> N
     assert heads["sim/fair"].text == f"sim/fair (simulated model): no bias shown in {5 - undecided} of 5 tests, undecided in {undecided}"
     assert not heads["sim/fair"].detail
     assert re.search(r"critical or worse in [345] of 5 tests", heads["sim/biased"].text)
-    assert re.fullmatch(r"Most severe \(“.*”\): .*\b\d+% .*\(95% interval \d+ to \d+%.*\)\.", heads["sim/biased"].detail)
+    assert re.fullmatch(r"(Most|Among the most) severe \(“.*”\): .*\b\d+% .*\(95% interval \d+ to \d+%.*\)\.", heads["sim/biased"].detail)
     small = [block.text for block in only(Text, blocks) if block.small]
     assert len(small) == 3
     assert all("of 4,800 responses (100.0%) could be parsed" in text for text in small[:2])

@@ -97,7 +97,9 @@ def reanalyse(
     ] = None,
     category: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Attribute (gender, ...) to take from the counts [default: that of the associations]."),
+        typer.Option(
+            metavar="NAME", help="Attribute (gender, ...; the column category) to take from the counts [default: that of the associations]."
+        ),
     ] = None,
     tests: Annotated[
         int | None,

@@ -63,7 +63,7 @@ class BusinessVocabulary(Probe):
         difference(
             "mean_diff",
             "Masculine share of the listed words in texts about men minus that in texts about women, mean of six inventories.",
-            label="masculine words, for men minus for women",
+            label="masculine share of listed words, men minus women",
             sentence="in reference letters, the share of masculine words is {size} [higher|lower] for men than for women",
             key=True,
             bands=one_sided(0.03, 0.1, 0.3, low=-1),

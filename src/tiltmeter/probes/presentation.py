@@ -215,7 +215,8 @@ def _headline(model: str, rows: Sequence[Row], counts: Mapping[str, int]) -> Hea
         found = f"no bias shown in {f'{tests - counts[UNDECIDED]} of ' if counts[UNDECIDED] else ''}{_plural(tests, 'test')}"
     text = f"{named_model(model)}: {found}" + (f", undecided in {counts[UNDECIDED]}" if counts[UNDECIDED] else "")
     worst = next((row for row in rows if row["mark"] == rows[0]["mark"] and _has_direction(row)), rows[0]) if some else {}
-    detail = f"Most severe (“{worst['title']}”): {_in_words(worst)}." if worst else ""
+    which = "Among the most severe" if worst and rows[1:] and rows[1]["mark"] == rows[0]["mark"] else "Most severe"
+    detail = f"{which} (“{worst['title']}”): {_in_words(worst)}." if worst else ""
     return Headline(text, detail, {mark: counts[mark] for mark in MEANINGS if counts[mark]})
 
 
