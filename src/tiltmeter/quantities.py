@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 PRECISE = 0.02
 """Half-width of an interval below which a decimal is shown."""
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Format a value with a typographic minus sign; a missing value becomes a dash."""
+    if value is None or math.isnan(value):
+        return "–"
+    return f"{value:z.{digits}f}".replace("-", "−")
 
 
 def percent_digits(low: float | None, high: float | None) -> int:
@@ -13,7 +22,7 @@ def percent_digits(low: float | None, high: float | None) -> int:
 
 def in_percent(value: float, digits: int = 0) -> str:
     """Format a share as a number of percent or points, without unit and with a typographic minus sign."""
-    return f"{100 * value:z.{digits}f}".replace("-", "−")
+    return number(100 * value, digits)
 
 
 def quantity(value: float | None, low: float | None = None, high: float | None = None, unit: str = "") -> str:
@@ -33,8 +42,8 @@ def quantity(value: float | None, low: float | None = None, high: float | None =
     >>> quantity(-0.0046, -0.01, 0.0008, "difference")
     '−0.5 points'
     """
-    if value is None or value != value:
-        return "–"
+    if value is None or math.isnan(value):
+        return number(value)
     digits = percent_digits(low, high)
     match unit:
         case "share":
@@ -43,14 +52,14 @@ def quantity(value: float | None, low: float | None = None, high: float | None =
             text = in_percent(value, digits)
             return f"{text} point{'' if text in ('1', '−1') else 's'}"
         case _:
-            return f"{value:z.3f}".replace("-", "−")
+            return number(value)
 
 
 def interval(low: float | None, high: float | None, unit: str = "") -> str:
     """Format an interval in the unit of its estimate: "24 to 32", with "%" for a share."""
-    if low is None or high is None or low != low or high != high:
-        return "–"
+    if low is None or high is None or math.isnan(low) or math.isnan(high):
+        return number(None)
     if unit not in ("share", "difference"):
-        return f"{low:z.3f} to {high:z.3f}".replace("-", "−")
+        return f"{number(low)} to {number(high)}"
     digits = percent_digits(low, high)
     return f"{in_percent(low, digits)} to {in_percent(high, digits)}{'%' if unit == 'share' else ''}"

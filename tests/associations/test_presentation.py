@@ -91,6 +91,12 @@ def test_one_minute_is_enough_to_see_how_many_of_whom_and_the_strongest() -> Non
     assert "describes the model's stories, not people" in " ".join(block.text for block in blocks(Text, made))
 
 
+def test_the_headline_names_both_groups_if_either_may_have_the_highest_rate() -> None:
+    table = found("female", "calm", runner_up="male", runner_up_low=-0.01)
+    (head,) = blocks(Headline, shown(findings(*WHOLE, single("female", "calm", 0.3)), associations=table))
+    assert "Strongest: female or male → calm: in 30% of descriptions, others 2%" in head.text
+
+
 def test_what_an_association_rests_on_and_its_sentences_are_details() -> None:
     carriers = [{"descriptor": f"Emily {i}", "count": 4, "lists": 10} for i in range(5)]
     sentence = "<img src=x>" + "y" * 1000

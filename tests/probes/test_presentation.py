@@ -98,6 +98,20 @@ def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> N
     assert "Definition of the metrics: default, version 2. Tipping point: the net share of responses" in small[2]
 
 
+def test_a_negative_difference_or_slope_is_said_of_the_other_gender(measured: View) -> None:
+    """The only test of the view, far below its value without bias."""
+    for metric, said in (
+        ("diff_regression", "is 0.400 flatter for men than for women"),
+        ("diff_acceptance_rate", "women are accepted 40 "),
+    ):
+        worst = {"estimate": -0.4, "low": -0.5, "high": -0.3, "mark": "critical", "mark_best": "critical", "mark_worst": "critical"}
+        changed = [pl.lit(value, FINDINGS[name]).alias(name) for name, value in worst.items()]
+        one = of_model(measured, "sim/biased", "hiring_an")
+        (head,) = only(Headline, shown(one._replace(findings=one.findings.filter(metric=metric).with_columns(changed))))
+        assert said in head.detail
+        assert re.search(r"interval (0\.300 to 0\.500|30 to 50)\)\.$", head.detail)
+
+
 def test_models_are_ordered_by_their_worst_result(measured: View) -> None:
     table = next(block for block in only(Table, shown(measured)) if block.title == "The worst mark of each model, by harm")
     assert column(table, "model") == ["sim/biased", "sim/fair"]

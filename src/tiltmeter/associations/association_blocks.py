@@ -120,7 +120,7 @@ def _shortened(text: Expr, longest: int) -> Expr:
 
 def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFrame, themes: DataFrame) -> list[Block]:
     totals = findings.filter(col.group.is_null(), metric="associations")
-    blocks: list[Block] = [_headline(row, single.filter(model=row["model"]), themes) for row in totals.iter_rows(named=True)]
+    blocks: list[Block] = [_headline(row, single.filter(model=row["model"])) for row in totals.iter_rows(named=True)]
     if THESE_NAMES in single["estimand"]:
         blocks.append(Text(_THESE_NAMES))
     blocks += [Callout(f"{model}: {note}.") for model, note in totals.filter(col.estimate.is_null())["model", "note"].iter_rows()]
@@ -199,7 +199,7 @@ def _by_both(single: DataFrame, by_words: DataFrame) -> list[Block]:
     return [Table("Associations found with the judge and with words", columns, lead=2)]
 
 
-def _headline(row: Mapping[str, Any], single: DataFrame, themes: DataFrame) -> Headline:
+def _headline(row: Mapping[str, Any], single: DataFrame) -> Headline:
     """Return the headline of one model: the number of associations, and the strongest of them."""
     model, found = named_model(row["model"]), row["estimate"]
     ended = ", ".join(f"{row[name]:,} {name}" for name in OUTCOMES if row[name] and name != "answered")
@@ -210,7 +210,7 @@ def _headline(row: Mapping[str, Any], single: DataFrame, themes: DataFrame) -> H
     whole = single.filter(col.context.is_null())
     for first in (whole if whole.height else single).head(1).iter_rows(named=True):
         where = f" ({first['context']})" if first["context"] else ""
-        text += f". Strongest: {first['group']} → {first['said']}{where}"
+        text += f". Strongest: {first['whose']} → {first['said']}{where}"
         if first["others_rate"] is not None:
             text += f": in {100 * first['rate']:.0f}% of descriptions, {first['against'] or 'others'} {100 * first['others_rate']:.0f}%"
         if first["low"] is not None:

@@ -68,7 +68,7 @@ EXAMPLES = 3
 """Number of most influential answers shown per metric."""
 TIPPING = (
     "Tipping point: the net share of responses, in percentage points, that would have to be parsed wrongly in the direction of the result "
-    "(for a difference between groups: more than in the other group) to move the end of the 95% interval to the value that means no bias. "
+    "(for a difference between groups: more than in the other group) to move the end of the interval to the value that means no bias. "
     "Metrics without such a value have no tipping point and no q. Parsing errors are responses that are parsed wrongly or not at all; "
     "tiltmeter label measures them."
 )
@@ -230,7 +230,7 @@ def _in_words(row: Row) -> str:
     value, low, high, null = row["estimate"], row["low"], row["high"], row["null_value"] or 0.0
     if not row["sentence"] or value is None:
         return f"{row['words']} {quantity(value, low, high, row['unit'])} ({interval(low, high, row['unit'])})"
-    below = row["unit"] == "difference" and value < null
+    below = row["unit"] != "share" and value < null
     if below:
         value, low, high = -value, -high, -low
     said = re.sub(r"\[([^][|]*)\|([^][|]*)\]", r"\2" if below else r"\1", row["sentence"])

@@ -290,9 +290,14 @@ def _pairs(block: Pairs) -> alt.TopLevelMixin:
     """Draw a line from the share of the others (hollow) to that of the group (filled) for each row."""
     import altair as alt
 
-    labels = _names(f"{row.label} ({row.group})" for row in block.rows)
+    names = [f"{row.label} ({row.group})" for row in block.rows]
+    labels = _names(names)
     data = DataFrame(
-        {"label": list(labels.values()), "share": [row.share for row in block.rows], "other": [row.other_share for row in block.rows]}
+        {
+            "label": [labels[name] for name in names],
+            "share": [row.share for row in block.rows],
+            "other": [row.other_share for row in block.rows],
+        }
     )
     base = alt.Chart(data).encode(y=alt.Y("label:N", sort=None, title=None))
     across = alt.X("share:Q", title="share of descriptions (hollow: others)", axis=alt.Axis(format="%"))

@@ -23,18 +23,11 @@ from tiltmeter.blocks import (
     Pairs,
     Table,
 )
-from tiltmeter.quantities import in_percent, interval, quantity
+from tiltmeter.quantities import interval, number as number, quantity
 
 MARK_LETTERS = dict(zip((*RANGES, UNDECIDED, UNGRADED), ("A", "A–B", "B", "B–C", "B–D", "C", "C–D", "D", "?", "–"), strict=True))
 NUMERIC = ("number", "quantity", "signed", "count", "percent", "probability")
 """Kinds of columns whose cells are right-aligned."""
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """Format a value with a typographic minus sign; a missing value becomes a dash."""
-    if value is None or math.isnan(value):
-        return "–"
-    return f"{value:z.{digits}f}".replace("-", "−")
 
 
 def written(value: Any, kind: Kind) -> str:
@@ -184,8 +177,8 @@ def scale_of(rows: Iterable[IntervalRow]) -> tuple[list[float], list[str], list[
 
 def _edge(value: float, rows: Sequence[IntervalRow]) -> str:
     """Format a value on the scale of a panel: in percent or points if its numbers are shares."""
-    shares = bool(rows) and rows[0].unit in ("share", "difference")
-    return in_percent(value) if shares and rows[0].bands else f"{100 * value if shares else value:.3g}".replace("-", "−")
+    shown = 100 * value if rows and rows[0].unit in ("share", "difference") else value
+    return f"{shown:{'g' if rows and rows[0].bands else '.3g'}}".replace("-", "−")
 
 
 def place(value: float, edges: list[float]) -> float:
