@@ -98,7 +98,7 @@ def reanalyse(
     category: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Attribute (gender, ...; the column category) to take from the counts [default: that of the associations]."
+            metavar="NAME", help="Attribute (gender, ...) whose rows to take from the counts (their column category) [default: that of the associations]."
         ),
     ] = None,
     tests: Annotated[

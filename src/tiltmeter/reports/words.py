@@ -67,8 +67,9 @@ def mark_words(graded: Graded) -> str:
 
 
 def counted_marks(marks: Mapping[str, int]) -> str:
-    """Return the number of metrics per mark as text: "3 × A healthy, 1 × C critical"."""
-    return ", ".join(f"{count:,} × {MARK_LETTERS.get(mark, '')} {mark}" for mark, count in marks.items() if count)
+    """Return the number of metrics per mark as text: "Marks: 3 healthy, 1 critical."; nothing without marks."""
+    counted = ", ".join(f"{count:,} {mark}" for mark, count in marks.items() if count)
+    return counted and f"Marks: {counted}."
 
 
 def level_words(levels: Iterable[float | None]) -> str:
