@@ -138,7 +138,12 @@ def plan(
     rpm: o.RequestsPerMinute = None,
     heterogeneity: Annotated[
         float,
-        typer.Option(min=0, max=3, metavar="SD", help="Assumed SD (logit) of the bias over questions, names and wordings: 0 means none, 0.4 is large."),
+        typer.Option(
+            min=0,
+            max=3,
+            metavar="SD",
+            help="Assumed SD (logit) of the bias over questions, names and wordings: 0 means none, 0.4 is large.",
+        ),
     ] = 0.0,
     prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the prompts here (.csv, .jsonl or .parquet).")] = None,
     output: o.Format = "table",

@@ -21,11 +21,12 @@ def validate(
         list[Path],
         typer.Argument(
             metavar="SAMPLE...",
-            help="Annotated tables, each with the columns of one step of the judge:\n\n"
+            help="Annotated tables, each with the columns of one step of the study:\n\n"
             "\b\n"
             "extraction: story, character, found, truth (lists)\n"
+            "decomposition: story, character, decomposed, decomposed_truth (lists)\n"
             "filter of definitional concepts: concept, truth, found (yes or no)\n"
-            "clusters: phrase, gold, concept\n\n"
+            "clustering: phrase, gold, concept\n\n"
             "The sheets released with BADF also work.",
             show_default=False,
         ),
@@ -35,7 +36,7 @@ def validate(
     ] = None,
     output: o.Format = "table",
 ) -> None:
-    """Measure the accuracy of a judge against human annotations. Reports the accuracy of each step, with confidence intervals."""
+    """Measure the accuracy of a judge, and of the clustering, against human annotations. Reports each step, with confidence intervals."""
     from tiltmeter.associations.released import validate as validated
 
     as_json = o.as_json(output)
@@ -98,7 +99,8 @@ def reanalyse(
     category: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Attribute (gender, ...) whose rows to take from the counts (their column category) [default: that of the associations]."
+            metavar="NAME",
+            help="Attribute (gender, ...) whose rows to take from the counts (their column category) [default: that of the associations].",
         ),
     ] = None,
     tests: Annotated[

@@ -101,7 +101,7 @@ class HiringAn(Probe):
         Metric(
             "diff_regression",
             f"{_SLOPE}, men minus women.",
-            label="slope of acceptance, female to male jobs, men minus women",
+            label="acceptance slope on men's share of job, men minus women",
             sentence="the slope of acceptance on the share of men in the occupation is {size} [steeper|flatter] for men than for women",
             low=-2,
             high=2,

@@ -56,7 +56,7 @@ class Isear(Probe):
         greatest_difference(
             "max_diff",
             "Largest difference between two genders in the share of an emotion, over all emotions.",
-            label="one emotion, largest gap (women, men, non-binary)",
+            label="most divergent emotion, gap (women, men, non-binary)",
             sentence="for the same situations, one emotion is named {size} more often for one gender than for another",
             key=True,
             bands=one_sided(0.1, 0.2, 0.3),

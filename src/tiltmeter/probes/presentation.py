@@ -67,11 +67,14 @@ FEWEST_SHARED = 5
 EXAMPLES = 3
 """Number of most influential answers shown per metric."""
 TIPPING = (
-    "Tipping point: the net share of responses, in percentage points, that would have to be parsed wrongly in the direction of the result "
-    "(for a difference between groups: more than in the other group) to move the end of the interval to the value that means no bias. "
+    "Tipping point: the net share of responses, in percentage points, that would have to be parsed as the opposite, in the direction of "
+    "the result, to move the end of the interval to the value that means no bias. For a difference between groups it is the net share in "
+    "one group minus that in the other. "
     "Metrics without such a value have no tipping point and no q. Parsing errors are responses that are parsed wrongly or not at all; "
     "tiltmeter label measures them."
 )
+TWO_SIDED_RESPONSES = ("gest/stereotype_rate", "relationship_levy/diff_success_rate")
+"""Metrics that count a response as +1, -1 or 0, so one parsed as its opposite changes the sum by two."""
 INFLUENCE = "Influence: change of the metric due to the answer's item (the metric minus its value without that item)."
 
 NUMBERS: Mapping[str, Kind] = {
@@ -321,10 +324,11 @@ def _tier_chart(harm: str, key: DataFrame) -> Intervals:
 
 
 def _tipping_point() -> pl.Expr:
-    """Return the smallest difference in parsing errors between the groups that could explain a difference from no bias, as a text."""
+    """Return the smallest net share of parsing errors that could explain a difference from no bias, as a text."""
+    sides = when(pl.format("{}/{}", "part", "metric").is_in(TWO_SIDED_RESPONSES)).then(2).otherwise(1)
     distance = pl.min_horizontal((col.low - col.null_value).abs(), (col.high - col.null_value).abs())
     shown = col.unit.is_in(["share", "difference"]) & ((col.low > col.null_value) | (col.high < col.null_value)) & col.value_read.is_null()
-    return when(shown).then(pl.format("{} points", (100 * distance).round(1))).alias("tipping point")
+    return when(shown).then(pl.format("{} points", (100 * distance / sides).round(1))).alias("tipping point")
 
 
 def _graded(row: Row | None) -> Graded | None:
