@@ -67,10 +67,11 @@ FEWEST_SHARED = 5
 EXAMPLES = 3
 """Number of most influential answers shown per metric."""
 TIPPING = (
-    "Tipping point: the net share of responses, in percentage points, that would have to be parsed as the opposite, in the direction of "
-    "the result, to move the end of the interval to the value that means no bias. For a difference between groups it is the net share in "
-    "one group minus that in the other. "
-    "Metrics without such a value have no tipping point and no q. Parsing errors are responses that are parsed wrongly or not at all; "
+    "Tipping point: the result could be due to parsing errors alone if at least this share of responses (net, in percentage points) was "
+    "parsed as the opposite of what it says, in favour of the result: the nearer end of the interval would then be at the value that means "
+    "no bias. For a difference between groups it is the share in one group minus that in the other. Metrics without such a value have no "
+    "tipping point and no q; where the interval contains the value, no errors are needed and none is shown. Parsing errors are responses "
+    "that are parsed wrongly or not at all; "
     "tiltmeter label measures them."
 )
 TWO_SIDED_RESPONSES = ("gest/stereotype_rate", "relationship_levy/diff_success_rate")

@@ -1,7 +1,8 @@
 """Column totals of per-item values in random resamples and random exchanges of items.
 
 Every metric of a study is a function of per-item sums, so a bootstrap only needs the totals of K columns in R resamples: one matrix
-product of (resamples x items) multiplicities and (items x columns) values per block of resamples.
+product of (resamples x items) multiplicities and (items x columns) values per block of resamples. The products use one thread: they are
+small, and threads of a matrix product wait most of the time for one whose core another process uses.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from itertools import permutations
 
 import numpy as np
 from numpy.typing import ArrayLike
+from threadpoolctl import threadpool_limits
 
 from tiltmeter.arrays import Floats, Index
 
@@ -169,21 +171,25 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> Floats:
     totals = np.tile(last.sum(axis=0), (draws, 1))
     for block in blocks_of(draws, n):
         chosen = np.array([generator.integers(len(changes) + 1, size=n, dtype=np.uint8) for _ in block])
-        for number, change in enumerate(changes):
-            totals[block.start : block.stop] += (chosen == number).astype(np.float64) @ change
+        with threadpool_limits(1, "blas"):
+            for number, change in enumerate(changes):
+                totals[block.start : block.stop] += (chosen == number).astype(np.float64) @ change
     return totals.reshape(draws, groups, columns)
 
 
 def _drawn_totals(values: Floats, resamples: int, draw: Callable[[int], Index]) -> Floats:
     """Compute the totals of `values` (n, K) in each resample; `draw` returns the item numbers of the next resamples, one row for each."""
     n = len(values)
-    return np.concatenate(
-        [
-            np.bincount((draw(len(block)) + n * np.arange(len(block))[:, None]).ravel(), minlength=n * len(block)).reshape(len(block), n)
-            @ values
-            for block in blocks_of(resamples, n)
-        ]
-    )
+    with threadpool_limits(1, "blas"):
+        return np.concatenate(
+            [
+                np.bincount((draw(len(block)) + n * np.arange(len(block))[:, None]).ravel(), minlength=n * len(block)).reshape(
+                    len(block), n
+                )
+                @ values
+                for block in blocks_of(resamples, n)
+            ]
+        )
 
 
 def blocks_of(draws: int, cells: int) -> Iterator[range]:
