@@ -161,7 +161,7 @@ _SPOT = ["row", "number", "place"]
 def phrases_of(words: DataFrame, language: str) -> DataFrame:
     """Return the phrases in sentences: content words, pairs of them, and in English verbs with their objects.
 
-    A negated word has "not" before it. Pronouns, possessives, and adjectives of an object, are left out of phrases.
+    A negated word has "not" before it. Pronouns and possessives are left out of phrases.
 
     Parameters
     ----------
@@ -174,18 +174,43 @@ def phrases_of(words: DataFrame, language: str) -> DataFrame:
         The columns of `words`, with `phrase` in lower case.
     """
     lists = word_lists(language)
-    here = words.with_columns(_negation(lists))
+    here = words.with_columns(_negation(lists), kind=_participles_as_adjectives(lists) if language == "en" else col.kind)
     not_ = when("negated").then(lit("not ")).otherwise(lit(""))
-    following = {name: col(name).shift(-1).over("number") for name in ("form", "kind", "content")}
-    first, second = (["word"], ["word"]) if language != "en" else (["adjective", "noun", "name"], ["noun", "name"])
-    paired = col.content & following["content"] & col.kind.is_in(first) & following["kind"].is_in(second)
-    found = [
-        here.filter("content").with_columns(phrase=not_ + col.form),
-        here.with_columns(paired=paired, phrase=not_ + pl.concat_str("form", following["form"], separator=" ")).filter("paired"),
-    ]
+    second, third = ({name: col(name).shift(-step).over("number") for name in ("form", "kind", "content")} for step in (1, 2))
+    both = col.content & second["content"]
+    compound = inner = lit(False)
     if language == "en":
-        found.append(_predicates(here, lists))
+        noun, qualities = ["noun", "name"], ["adjective", "noun", "name"]
+        compound = both & col.kind.is_in(["adverb", *noun]) & second["kind"].eq("adjective")
+        inner = compound.shift(1).over("number") & col.form.is_in(lists["compounds"])
+        pair = compound | (both & col.kind.is_in(qualities) & second["kind"].is_in(noun) & ~inner)
+        three = (pair | (both & col.kind.eq("adjective") & second["kind"].eq("adjective"))) & third["content"] & third["kind"].is_in(noun)
+    else:
+        pair, three = both, lit(False)
+    pair_of = pl.concat_str("form", second["form"], separator=" ")
+    here = here.with_columns(
+        pair=when(pair).then(not_ + pair_of), three=when(three).then(not_ + pl.concat_str(pair_of, third["form"], separator=" "))
+    )
+    found = [here.select(*words.columns, phrase=one).drop_nulls("phrase") for one in ("pair", "three")]
+    alone = here.filter(col.content & ~compound & ~inner & ~col.form.is_in(lists["bare"])).select(*words.columns, phrase=not_ + col.form)
+    if language == "en":
+        predicates = _predicates(here, lists)
+        found.append(predicates)
+        alone = alone.join(predicates, on=_SPOT, how="anti")
+    found.append(alone)
     return pl.concat(found, how="diagonal").select(*words.columns, "phrase").sort(_SPOT, maintain_order=True)
+
+
+def _participles_as_adjectives(lists: Mapping[str, frozenset[str]]) -> Expr:
+    """Return the kind of each English word, with participles before a noun as adjectives ("tightly coiled hair", "almond shaped eyes")."""
+    one, two = ({name: col(name).shift(step).over("number") for name in ("form", "kind")} for step in (1, 2))
+    subject = two["kind"].is_in(["noun", "name"]) | two["form"].is_in(
+        frozenset().union(*(lists[name] for name in PRONOUNS)) - lists["possessives"]
+    )
+    qualified = one["kind"].eq("adverb") & one["form"].str.ends_with("ly") & ~subject.fill_null(False)
+    qualified = qualified | (one["kind"].is_in(["noun", "adjective"]) & col.form.is_in(lists["compounds"]))
+    participle = col.kind.eq("verb") & col.form.str.contains("e[dn]$") & qualified
+    return when(participle.fill_null(False)).then(lit("adjective")).otherwise("kind").alias("kind")
 
 
 def _negation(lists: Mapping[str, frozenset[str]]) -> Expr:
@@ -197,7 +222,10 @@ def _negation(lists: Mapping[str, frozenset[str]]) -> Expr:
 
 
 def _predicates(words: DataFrame, lists: Mapping[str, frozenset[str]]) -> DataFrame:
-    """Return the verbs with the noun of their object or of the phrase with a preposition that follows ("sings in a choir")."""
+    """Return the verbs with the noun of their object or of the phrase with a preposition that follows ("sings in a choir").
+
+    Each is returned with and without the adjectives of the noun; only with them, if the noun is too general.
+    """
     verbs = words.filter((col.kind == "verb") & ~col.form.is_in(lists["idle"])).with_columns(start="place", verb="form")
     verbs = (
         verbs.select(*words.columns, "start", "verb", step=pl.int_ranges(1, _GAP + 1))
@@ -209,25 +237,26 @@ def _predicates(words: DataFrame, lists: Mapping[str, frozenset[str]]) -> DataFr
     unsaid = lists["possessives"].union(*(lists[name] for name in PRONOUNS))  # so that "makes her an asset" is as "makes him an asset"
     described = col.next_kind.is_in(["adjective", "adverb"]) | col.next.is_in(unsaid)
     shown = col.next.is_in(lists["articles"] | lists["links"])
+    adjective = (col.next_kind == "adjective") & col.next_content
     is_object = col.next_content & col.next_kind.is_in(["noun", "name"])
     own = ["number", "start"]
     steps = steps.with_columns(ended=is_object | ~(described | shown)).with_columns(before=col.ended.cum_sum().over(own) - col.ended)
     steps = steps.filter(col.before == 0)
-    parts = when(is_object | shown).then("next")
     ends = is_object.last() & (col.step.last() == pl.len())
     made = steps.group_by(own, maintain_order=True).agg(
         pl.col([name for name in words.columns if name not in (*own, "place")]).first(),
         place=col.start.first(),
         verb=col.verb.first(),
-        rest=parts.drop_nulls().str.join(" "),
+        rest=col.next.filter(is_object | shown).str.join(" "),
+        whole=col.next.filter(is_object | shown | adjective).str.join(" "),
+        bare=col.next.last().is_in(lists["bare"]),
         kept=ends,
     )
     not_ = when("negated").then(lit("not ")).otherwise(lit(""))
-    return (
-        made.filter("kept")
-        .with_columns(phrase=pl.concat_str(not_ + col.verb, "rest", separator=" "))
-        .drop("verb", "rest", "kept", strict=False)
-    )
+    made = made.filter("kept", ~col.bare | (col.rest != col.whole)).with_columns(rest=when(~col.bare).then("rest"))
+    made = made.unpivot(["rest", "whole"], index=[*words.columns, "verb"], value_name="object").drop_nulls("object")
+    made = made.with_columns(phrase=pl.concat_str(not_ + col.verb, "object", separator=" "))
+    return made.select(*words.columns, "phrase").unique([*_SPOT, "phrase"], maintain_order=True)
 
 
 # -- lemmas -----------------------------------------------------------------------------------------------------------
