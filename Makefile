@@ -55,7 +55,7 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[app,benchmarks,inspect,languages,local,postgres,ray,storage]" --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[app,benchmarks,excel,inspect,languages,local,postgres,ray,storage]" --group dev
 	@touch $@
 
 clean:

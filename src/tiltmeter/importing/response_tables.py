@@ -1,4 +1,4 @@
-"""Tables of responses and texts generated elsewhere: CSV, JSON Lines or Parquet, converted to a common format."""
+"""Tables of responses and texts generated elsewhere, and folders of texts, converted to a common format."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.outside_files import json_of, table_of
 from tiltmeter.paths import is_file
 from tiltmeter.registry import check_known, did_you_mean
+from tiltmeter.sanitising import not_utf8
 from tiltmeter.study import conform
 
 ROWS = {"prompt_id": String, "prompt": String, "model": String, "repetition": Int64, "answer": String}
@@ -36,9 +37,10 @@ class TableInMemory:
 
     rows: DataFrame
     stem: str = "table"
+    place: str = "the table"
 
     def __str__(self) -> str:
-        return "the table"
+        return self.place
 
     @cached_property
     def sha256(self) -> str:
@@ -80,6 +82,21 @@ class TextColumns:
     cluster: str | None = None
 
 
+def texts_in(folder: Path) -> TableInMemory:
+    """Return the text files (`.txt`) of a folder as a table: `text`, `group` (the subfolder, empty if none) and `file`."""
+    paths = sorted(path for path in folder.rglob("*.txt") if path.is_file())
+    if not paths:
+        raise InputError(f"{folder} is a folder without text files; it needs one subfolder for each group, with files that end in .txt")
+    rows = []
+    for path in paths:
+        place, content = path.relative_to(folder), path.read_bytes()
+        if encoding := not_utf8(content):
+            raise InputError(f"{path} cannot be read: {encoding}")
+        rows.append((content.decode("utf-8-sig"), place.parts[0] if len(place.parts) > 1 else None, str(place)))
+    table = DataFrame(rows, schema={"text": String, "group": String, "file": String}, orient="row")
+    return TableInMemory(table, folder.resolve().name, str(folder))
+
+
 def read_responses(path: Source) -> DataFrame:
     """Return the rows of a file with the columns ROWS; raise InputError with the file and the error in it."""
     table = _read_file(path, [*ROWS, *(alias for aliases in _ALIASES.values() for alias in aliases)])
@@ -105,7 +122,8 @@ def read_texts(path: Source, columns: TextColumns) -> DataFrame:
     table = _read_file(path, [column for names in chosen.values() for column in names])
     for flag, names in chosen.items():
         for column in names:
-            check_known(column, table.columns, f"--{flag} {column}: {path} has no such column")
+            option = "group" if flag == "identity" else flag
+            check_known(column, table.columns, f"--{option} {column}: {path} has no such column")
     values = {}
     for name in chosen.pop("feature"):
         numbers = table[name].cast(Float64, strict=False)

@@ -24,7 +24,7 @@ from tiltmeter.importing.evaluation_logs import (
     read_inspect_log,
     read_probe_log,
 )
-from tiltmeter.importing.response_tables import Source, TableInMemory, TextColumns, read_responses, read_texts
+from tiltmeter.importing.response_tables import Source, TableInMemory, TextColumns, read_responses, read_texts, texts_in
 from tiltmeter.models import Model, Sampling
 from tiltmeter.paths import sha256
 from tiltmeter.readers import without_thinking
@@ -57,11 +57,11 @@ def analyse_responses(
     Parameters
     ----------
     paths
-        CSV, JSONL or Parquet tables with a column `answer` and either `prompt_id` (as written by `tiltmeter plan --prompts`) or
+        CSV, JSONL, Parquet or Excel tables with a column `answer` and either `prompt_id` (as written by `tiltmeter plan --prompts`) or
         `prompt` (the exact text); optionally `model` and `repetition`. Or GenderBench probe logs (`*.jsonl` with lines that contain
         `probe_state`): these are matched with the items of the original and keep their own prompts (wording "log"), whatever definition
         is used. Or Inspect logs (`.eval`, `.json`): those of Tiltmeter's tasks are matched by the ids of their samples, and others by the
-        text of the prompt; samples that ended with an error are failed attempts.
+        text of the prompt; samples that ended with an error are failed attempts. For texts, also folders of text files.
     resolved
         The study; for texts, only its settings are used.
     model
@@ -79,6 +79,8 @@ def analyse_responses(
     """
     if twice := [path for path in paths if list(paths).count(path) > 1]:
         raise InputError(f"{twice[0]} is given twice; give it once")
+    if columns:
+        paths = [texts_in(one) if isinstance(one, Path) and one.is_dir() else one for one in paths]
     # Everything is read before anything is written.
     digests = {str(one): one.sha256 if isinstance(one, TableInMemory) else sha256(one) for one in paths if _is_there(one)}
     inputs = {**resolved.inputs, **digests}
