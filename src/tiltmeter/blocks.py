@@ -81,7 +81,9 @@ class Column:
 
 def named_model(model: str) -> str:
     """Return the name of a model for a headline, which says so if the model is one of the built-in simulated models."""
-    return f"{model} (simulated model)" if model.startswith("sim/") else model
+    if not model.startswith("sim/"):
+        return model
+    return f"{model.removesuffix(')')}, simulated model)" if model.endswith(")") else f"{model} (simulated model)"
 
 
 @dataclass(frozen=True, slots=True)

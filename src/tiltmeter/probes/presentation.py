@@ -116,8 +116,8 @@ def present(view: ReportView) -> list[Block]:
         blocks += _summary(model, measured.filter(model=model), view.titles)
     if measured["mark"].is_not_null().any():
         blocks.append(_worst_of_each_harm(measured))
-    blocks += [_about_all(measured)] if measured.height else []
     blocks += _tier_charts(measured)
+    blocks += [_about_all(measured)] if measured.height else []
     background = measured.height < key.height
     if background:
         blocks.append(Text(CAUTION))
@@ -171,7 +171,7 @@ def _summary(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Bloc
     sentences = []
     answered, attempts = key.sort("attempts").unique("part", keep="last").select(pl.sum("answered", "attempts")).row(0)
     if attempts:
-        sentences.append(f"{answered:,} of {attempts:,} responses ({answered / attempts:.1%}) could be parsed.")
+        sentences.append(f"{answered:,} of {attempts:,} responses ({1000 * answered // attempts / 10:.1f}%) could be parsed.")
     if counts[UNGRADED]:
         sentences.append(f"{_plural(counts[UNGRADED], 'test')} could not be graded: too few parsed responses or too few items.")
     return [*blocks, Text(" ".join(sentences), small=True)] if sentences else blocks

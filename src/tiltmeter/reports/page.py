@@ -15,7 +15,8 @@ from tiltmeter.reports.charts import paint_rules, svg
 from tiltmeter.reports.words import (
     MARK_LETTERS,
     NUMERIC,
-    counted_marks,
+    constant,
+    in_every_row,
     in_words,
     level_words,
     not_run,
@@ -88,7 +89,9 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: printable(value) if isinstance(value, str) else value,  # removes control characters from external text
     )
-    environment.globals.update(written=written, number=number, level_words=level_words, counted_marks=counted_marks, not_run=not_run)
+    environment.globals.update(
+        written=written, number=number, level_words=level_words, constant=constant, in_every_row=in_every_row, not_run=not_run
+    )
     environment.globals.update(letters=MARK_LETTERS, numeric=NUMERIC, kind=lambda block: type(block).__name__, table_of=table_of)
     environment.globals.update(in_words=in_words, quantity=quantity, interval=interval, svg=svg, strips=strips, shades=shades, zip=zip)
     return environment

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tiltmeter.blocks import RANGES, UNDECIDED, UNGRADED, Block, Callout, Column, Details, Heading, Headline, Response, Responses, Text
 from tiltmeter.reports.layout import TextColumn, console, print_table, print_text, styled
-from tiltmeter.reports.words import NUMERIC, counted_marks, number, table_of, written
+from tiltmeter.reports.words import NUMERIC, constant, counted_marks, in_every_row, number, table_of, written
 from tiltmeter.sanitising import printable, redacted
 
 if TYPE_CHECKING:
@@ -146,19 +146,13 @@ def _print_each(blocks: Sequence[Block], everything: bool, left_out: list[str], 
             case _:
                 table = table_of(block)
                 if table.columns and len(table.columns[0].values):
-                    same = [column for column in table.columns if _is_constant(column)]
+                    same = constant(table.columns)
                     columns = [_text_column(one) for one in table.columns if one not in same]
                     left_out += print_table(columns, title=printable(table.title, one_line=True), lead=table.lead)
                     if same:
-                        values = ", ".join(f"{one.name} {written(one.values[0], one.kind)}" for one in same)
-                        print_text(f"In every row: {values}.", always=True)
+                        print_text(in_every_row(same), always=True)
                     if table.note:
                         print_text(table.note, always=True)
-
-
-def _is_constant(column: Column) -> bool:
-    """Return whether an optional column says the same in each of several rows; it is then one sentence below the table."""
-    return column.rank > 0 and len(column.values) > 2 and len({written(value, column.kind) for value in column.values}) == 1
 
 
 def _text_column(column: Column) -> TextColumn:

@@ -72,6 +72,20 @@ def counted_marks(marks: Mapping[str, int]) -> str:
     return counted and f"Marks: {counted}."
 
 
+def constant(columns: Iterable[Column]) -> list[Column]:
+    """Return the optional columns that say the same in each of several rows; they become one sentence below the table."""
+    return [
+        column
+        for column in columns
+        if column.rank > 0 and len(column.values) > 2 and len({written(value, column.kind) for value in column.values}) == 1
+    ]
+
+
+def in_every_row(columns: Iterable[Column]) -> str:
+    """Return the sentence about columns that say the same in each row."""
+    return f"In every row: {', '.join(f'{one.name} {written(one.values[0], one.kind)}' for one in columns)}."
+
+
 def level_words(levels: Iterable[float | None]) -> str:
     """Return "95% interval", or "interval" if the levels differ."""
     distinct = {level for level in levels if level is not None}
