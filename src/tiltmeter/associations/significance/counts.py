@@ -64,9 +64,10 @@ class Incidence(NamedTuple):
     stratum: Index  # (L,)
     descriptor: Index  # (L,) index in `descriptors`; -1: unknown
     repetition: Index  # (L,) rank of the repetition; -1: unknown
-    name: Index  # (L,) index of the first name or other cluster; -1: unknown
-    story: Index  # (L,) index of the story, or of the pair of texts
+    name: Index  # (L,) index of the first name; -1: unknown
+    story: Index  # (L,) index of the story, of the pair of texts, or of the user's cluster of texts
     paired: bool  # whether texts are compared within pairs
+    clustered: bool  # whether `story` is the user's cluster
     mentions: Floats  # (L,) number of mentions
     descriptors: Series  # names, grouped by identity
     pair_list: Index  # (P,)
@@ -95,6 +96,11 @@ def incidence_of(lists: DataFrame, mentions: DataFrame) -> Incidence:
     (identities, identity), (contexts, context), (_, stratum) = named
     if len(identities) < 2:
         raise InputError(_too_few(lists, identities))
+    paired = counted["pair"].count() > 0
+    clustered = counted["cluster"].count() > 0 and not paired
+    name, story = (
+        (col.name, pl.coalesce("cluster", "attempt")) if clustered else (pl.coalesce("cluster", "name"), pl.coalesce("pair", "attempt"))
+    )
     owners = counted.select("descriptor", identity=Series(identity))
     descriptors = owners.drop_nulls().unique().sort("identity", "descriptor")
     numbered = beside(owners, descriptors.with_row_index("place"), *owners.columns)
@@ -113,9 +119,10 @@ def incidence_of(lists: DataFrame, mentions: DataFrame) -> Incidence:
         stratum,
         _index(numbered["place"]),
         _index(counted["repetition"].rank("dense") - 1),
-        _index(counted.select(pl.coalesce("cluster", "name").rank("dense") - 1).to_series()),
-        _index(counted.select(pl.coalesce("pair", "attempt").rank("dense") - 1).to_series()),
-        counted["pair"].count() > 0,
+        _index(counted.select(name.rank("dense") - 1).to_series()),
+        _index(counted.select(story.rank("dense") - 1).to_series()),
+        paired,
+        clustered,
         np.bincount(_index(mentioned["list"]), minlength=counted.height).astype(np.float64),
         descriptors["descriptor"],
         pair_list,

@@ -161,13 +161,13 @@ _ABBA = np.array([False, True, True, False])
 
 
 def halves_of(incidence: Incidence, seed: int, *, by_name: bool = False) -> Index:
-    """Assign lists to two halves by repetition or, with `by_name`, by first name: (L,) 0 or 1; -1 if the repetition is unknown.
+    """Assign lists to two halves by repetition or, with `by_name`, by first name: (L,) 0 or 1; -1 if unknown.
 
     Whole repetitions are assigned, so that both lists of a story are in the same half. Blocks of four are assigned ABBA or BAAB at random,
     so that designs which swap the order of names between repetitions, or after half of them, are balanced in both halves. With `by_name`,
-    each half has other names, so that an association is confirmed by stories about other names.
+    each half has other names, so that an association is confirmed by stories about other names; the user's clusters are kept whole.
     """
-    rank = incidence.name if by_name else incidence.repetition
+    rank = incidence.name if by_name else incidence.story if incidence.clustered else incidence.repetition
     blocks = rank.max(initial=0) // 4 + 1
     tossed = np.random.Generator(np.random.PCG64(seed)).random(blocks) < 0.5
     return np.where(rank < 0, -1, (_ABBA[rank % 4] ^ tossed[rank // 4]).astype(np.intp))

@@ -4,7 +4,8 @@ The difference between the rates of an identity and of all others is linear in t
 difference minus the expectation), and the variance is the sum over clusters of the squared sums of scores.
 
     by name    clusters are first names, so that the difference generalises to names like these
-    by story   clusters are stories, because the two characters of a story may be described similarly or in contrast
+    by story   clusters are stories, because the two characters of a story may be described similarly or in contrast; or the user's clusters
+               of texts, of which there may be few
     both       two-way variance V(name) + V(story) - V(list)
 
 Sources: Liang and Zeger (1986), "Longitudinal data analysis using generalized linear models"; Cameron, Gelbach and Miller (2011), "Robust
@@ -106,9 +107,9 @@ class ClusterTest(CountTest):
 
 
 def speaks_of_names(lists: DataFrame) -> bool:
-    """Return whether every list (LISTS) has a first name (or cluster) and every identity at least FEWEST_NAMES distinct ones."""
-    named = conform(lists, {"cluster": String}, further=True).filter(col.status != "missing")
-    name = pl.coalesce("cluster", "name")
+    """Return whether every list (LISTS) has a first name (of pairs: or a cluster), and every identity at least FEWEST_NAMES of them."""
+    named = conform(lists, {"pair": String, "cluster": String}, further=True).filter(col.status != "missing")
+    name = pl.coalesce("cluster", "name") if named["pair"].count() else col.name
     names = named.group_by("identity").agg(name=name.n_unique(), unknown=name.null_count())
     return bool(names.select((col.name.min() >= FEWEST_NAMES) & (col.unknown.sum() == 0)).item())
 
@@ -119,7 +120,7 @@ class RobustDifference(NamedTuple):
     estimate: Floats  # (R,) Mantel-Haenszel difference
     variance: Floats  # (R,)
     inflation: Floats  # (R,) ratio of the variance to that of independent lists
-    freedom: Floats  # (R,) degrees of freedom (Satterthwaite); infinity if names are not clusters
+    freedom: Floats  # (R,) degrees of freedom (Satterthwaite); infinity if only stories are clusters
     spread: Floats  # (R,) standard deviation of the rate between first names; NaN if names are not clusters
 
 
@@ -162,9 +163,11 @@ def robust_difference(
         np.full(len(independent), np.inf),
         np.full(len(independent), np.nan),
     )
+    if incidence.clustered:
+        variance, freedom, _ = _by_name(scores, stories)
     if names is not None:
-        by_name, freedom, spread = _by_name(scores, names)
-        variance = np.maximum(variance, by_name + variance - independent)
+        by_name, between, spread = _by_name(scores, names)
+        variance, freedom = np.maximum(variance, by_name + variance - independent), np.minimum(freedom, between)
     inflation = np.maximum(np.where(independent > 0, ratio(variance, independent), 1.0), LEAST_INFLATION)
     return RobustDifference(scores.estimate, inflation * independent, inflation, freedom, spread)
 
