@@ -88,7 +88,7 @@ def test_one_minute_is_enough_to_see_how_many_of_whom_and_the_strongest() -> Non
     assert len(rows(strongest)) == TOP
     (heat,) = blocks(Heatmap, made)
     assert (heat.rows, heat.columns, heat.values) == (["media", "sports"], ["female", "male"], [(0, 0), (4, 1)])
-    assert "describes the model's stories, not people" in " ".join(block.text for block in blocks(Text, made))
+    assert "describes the texts, not people" in " ".join(block.text for block in blocks(Text, made))
 
 
 def test_the_headline_names_both_groups_if_either_may_have_the_highest_rate() -> None:

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from conftest import Tiltmeter
-from tiltmeter.blocks import Heatmap, Table, Text
+from tiltmeter.blocks import Heatmap, Pairs, Table
 from tiltmeter.runs import load
 
 
@@ -43,8 +43,11 @@ def test_the_share_of_descriptions_with_a_word_of_each_theme(tiltmeter: Tiltmete
     assert finding["low"] <= shares["appearance", "women"] - shares["appearance", "men"] <= finding["high"]
     (figure,) = [block for block in run.blocks() if isinstance(block, Heatmap) and "theme" in block.title]
     assert list(figure.columns) == ["men", "women"]
-    said = [block.text for block in run.blocks() if isinstance(block, Text)]
-    assert any(text.startswith("appearance: women ") and "% of descriptions, others " in text for text in said)
+    (differ,) = [block for block in run.blocks() if isinstance(block, Pairs) and "themes" in block.title]
+    assert {(row.label, row.group) for row in differ.rows} == {("appearance", "women"), ("positive tone", "women")}
+    shown = {row.label: (row.share, row.other_share) for row in differ.rows}
+    assert shown["appearance"] == (shares["appearance", "women"], shares["appearance", "men"])
+    assert [column.name for column in differ.table.columns][:4] == ["group", "theme", "share", "others"]
 
 
 def test_themes_of_the_user(tiltmeter: Tiltmeter, tmp_path: Path, texts: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -43,8 +44,8 @@ _STEM = 5
 _OWNER = {"model": String, "part": String}
 _NAME = ["group", "concept", "context"]
 _MEANING = (
-    "An association is a concept that the model's stories mention more often for one group than for others. It describes the"
-    " model's stories, not people. A difference is a difference of two shares of character descriptions; {score}q is the expected share"
+    "An association is a concept that the texts mention more often for one group than for others. It describes the texts, not people. A"
+    " difference is a difference of two shares of character descriptions; {score}q is the expected share"
     " of false discoveries if this association and all stronger ones are reported. Means are descriptive only."
     " Descriptions that could not be extracted are excluded: they count neither as containing a concept nor as lacking it."
 )
@@ -130,23 +131,28 @@ def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFr
         over_all = col.context.is_null()
         first = single.filter(over_all | ~over_all.any().over("model"))  # without tests over all locations, show those of each location
         strongest = first.group_by("model", maintain_order=True).head(TOP)
-        also = [_column(strongest, "also", "also for", "name")] if strongest["also"].count() else []
-        shares = [_column(strongest, name, title, "percent") for name, title in (("rate", "share"), ("others_rate", "others"))]
-        shares = shares if strongest["others_rate"].count() else []
-        names = _names_of(strongest)
-        columns = [*names, *shares, *_numbers_of(strongest), *also]
-        note = "Share: of the group's descriptions, those that contain the concept; others: the same share for the other groups."
         title = f"Strongest associations ({strongest.height:,} of {single.height:,})"
-        table = Table(title, columns, lead=len(names), note=note if shares else "")
-        blocks.append(_pairs(title, strongest, table) if shares else table)
-        blocks += [*_themes(themes), *groups]
+        table = _table_of_pairs(title, strongest)
+        blocks.append(_pairs(title, strongest, table) if strongest["others_rate"].count() else table)
+        blocks += [*_themes(themes, findings), *groups]
         blocks += _by_location(counts.drop_nulls("context"), single)
         blocks += [_backing(str(model), mine) for (model,), mine in first.group_by("model", maintain_order=True)]
     else:
-        blocks += [*_themes(themes), *groups]
+        blocks += [*_themes(themes, findings), *groups]
     blocks += [_held_back(rows, *_HELD_BACK[metric]) for (metric,), rows in held.group_by("metric", maintain_order=True)]
     blocks += _missing(findings.filter(metric="missing"), lists)
     return blocks
+
+
+def _table_of_pairs(title: str, rows: DataFrame, what: str = "concept") -> Table:
+    """Return a table of associations, or of themes in which groups differ, with the shares of the group and of the others if known."""
+    names = [replace(one, name=what) if one.name == "concept" else one for one in _names_of(rows)]
+    shares = [_column(rows, name, title, "percent") for name, title in (("rate", "share"), ("others_rate", "others"))]
+    shares = shares if rows["others_rate"].count() else []
+    also = [_column(rows, "also", "also for", "name")] if "also" in rows.columns and rows["also"].count() else []
+    said = "a word of the theme" if what == "theme" else "the concept"
+    note = f"Share: of the group's descriptions, those that contain {said}; others: the same share for the other groups."
+    return Table(title, [*names, *shares, *_numbers_of(rows), *also], lead=len(names), note=note if shares else "")
 
 
 def _pairs(title: str, rows: DataFrame, table: Table) -> Pairs:
@@ -158,25 +164,23 @@ def _pairs(title: str, rows: DataFrame, table: Table) -> Pairs:
     return Pairs(title, [PairRow(*row) for row in chosen.iter_rows()], table)
 
 
-def _themes(themes: DataFrame) -> list[Block]:
-    """Return the share of descriptions with a word of each theme, by group, and the themes in which a group differs."""
+def _themes(themes: DataFrame, findings: DataFrame) -> list[Block]:
+    """Return the themes in which a group differs, as a figure, and the share of descriptions with a word of each theme, by group."""
+    level = findings.filter(metric="theme")["level"].max()
     made: list[Block] = []
     for (model,), rows in themes.group_by("model", maintain_order=True):
+        differs = rows.filter("reported").sort("low", descending=True).head(TOP)
+        if differs.height:
+            title = f"{model}: themes in which groups differ"
+            differs = differs.with_columns(said="concept", group="identity", whose="identity", where=lit("all"))
+            differs = differs.with_columns(estimate="effect", unit=lit("difference"), level=lit(level))
+            made.append(_pairs(title, differs, _table_of_pairs(title, differs, "theme")))
         shares = rows.unique(["concept", "identity"]).pivot("identity", index="concept", values="rate").sort("concept")
         groups = sorted(name for name in shares.columns if name != "concept")
         numbers = list(shares.select(groups).iter_rows())
         made.append(
             Heatmap(f"{model}: descriptions with a word of each theme", shares["concept"].to_list(), groups, numbers, kind="percent")
         )
-        differs = rows.filter("reported").sort("low", descending=True)
-        said = differs.select(
-            pl.format(
-                "{}: {} {}% of descriptions, {} {}% (difference {} to {} points)",
-                *("concept", "identity", _percent("rate"), col.against.fill_null("others"), _percent("others_rate")),
-                *(_percent("low"), _percent("high")),
-            )
-        ).to_series()
-        made += [Text(f"{text}.") for text in said.head(FEW)]
     return made
 
 
@@ -234,6 +238,8 @@ def _of_groups(counts: DataFrame, single: DataFrame) -> Table:
         "mean_p": ("mean p", "probability", 4),
         "missing": ("missing descriptions", "percent", 0),
     }
+    if not single["context"].count():
+        del numbers["overall"]
     columns = [_column(rows, name, *how) for name, how in numbers.items() if name in rows.columns]
     names = _names_of(rows)
     return Table("Associations of each group", [*names, *columns], lead=len(names))
@@ -278,7 +284,7 @@ def _backing(model: str, first: DataFrame) -> Details:
         blocks.append(Table(f"{group}: the strongest", [*_names_of(rows, without=("model", "group")), *_numbers_of(rows), *known]))
         said = rows.explode("examples").drop_nulls("examples")
         sentences = [Response(None, text, label=concept) for concept, text in said.select("said", "examples").iter_rows()]
-        blocks.append(Responses(f"{group}: sentences from the model's stories", sentences))
+        blocks.append(Responses(f"{group}: sentences from the texts", sentences))
     return Details(f"{model}: the strongest of each group, with sentences", blocks)
 
 

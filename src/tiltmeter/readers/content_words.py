@@ -195,8 +195,8 @@ def phrases_of(words: DataFrame, language: str) -> DataFrame:
     alone = here.filter(col.content & ~compound & ~inner & ~col.form.is_in(lists["bare"])).select(*words.columns, phrase=not_ + col.form)
     if language == "en":
         predicates = _predicates(here, lists)
-        found.append(predicates)
-        alone = alone.join(predicates, on=_SPOT, how="anti")
+        found.append(predicates.drop("of_noun"))
+        alone = alone.join(predicates.filter("of_noun"), on=_SPOT, how="anti")
     found.append(alone)
     return pl.concat(found, how="diagonal").select(*words.columns, "phrase").sort(_SPOT, maintain_order=True)
 
@@ -250,13 +250,14 @@ def _predicates(words: DataFrame, lists: Mapping[str, frozenset[str]]) -> DataFr
         rest=col.next.filter(is_object | shown).str.join(" "),
         whole=col.next.filter(is_object | shown | adjective).str.join(" "),
         bare=col.next.last().is_in(lists["bare"]),
+        of_noun=col.next_kind.last() == "noun",  # not a name: "talks to Ann" is also "talks"
         kept=ends,
     )
     not_ = when("negated").then(lit("not ")).otherwise(lit(""))
     made = made.filter("kept", ~col.bare | (col.rest != col.whole)).with_columns(rest=when(~col.bare).then("rest"))
-    made = made.unpivot(["rest", "whole"], index=[*words.columns, "verb"], value_name="object").drop_nulls("object")
+    made = made.unpivot(["rest", "whole"], index=[*words.columns, "verb", "of_noun"], value_name="object").drop_nulls("object")
     made = made.with_columns(phrase=pl.concat_str(not_ + col.verb, "object", separator=" "))
-    return made.select(*words.columns, "phrase").unique([*_SPOT, "phrase"], maintain_order=True)
+    return made.select(*words.columns, "phrase", "of_noun").unique([*_SPOT, "phrase"], maintain_order=True)
 
 
 # -- lemmas -----------------------------------------------------------------------------------------------------------

@@ -303,7 +303,7 @@ def _pairs(block: Pairs) -> alt.TopLevelMixin:
     across = alt.X("share:Q", title="share of descriptions (hollow: others)", axis=alt.Axis(format="%"))
     line = base.mark_rule(color=ACCENT).encode(x=across, x2="other:Q")
     group = base.mark_point(size=60, color=ACCENT).encode(x=across)
-    others = base.mark_point(size=60, color=ACCENT, fill=PAPER, strokeWidth=2).encode(x="other:Q")
+    others = base.mark_point(size=60, filled=True, stroke=ACCENT, fill=PAPER, strokeWidth=2, opacity=1).encode(x="other:Q")
     return alt.layer(line, group, others).properties(width=2 * WIDTH)
 
 
