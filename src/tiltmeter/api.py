@@ -586,6 +586,9 @@ def gate(
     from tiltmeter.gating import Limit as Bound, Rules, gate as decide
 
     given = (("max", mapping("maximum", maximum)), ("min", mapping("minimum", minimum)))
+    values = [value for _, limits in given for value in limits.values()]
+    if wrong := [value for value in values if isinstance(value, bool) or not isinstance(value, (int, float))]:
+        raise InputError(f"maximum= and minimum= need numbers, not {wrong[0]!r}")
     bounds = [Bound(bound, name, float(value)) for bound, limits in given for name, value in limits.items()]
     rules = Rules(fail_on, certain, tuple(bounds), allow_ungraded, tuple(fail_on_caveats), allow_undecided)
     return decide(runs.load(run), rules, None if baseline is None else runs.load(baseline))

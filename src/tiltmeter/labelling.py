@@ -134,6 +134,11 @@ def add_labels(run: Run, given: DataFrame, annotator: str) -> None:
     if run.place != str(run.path):
         raise InputError(f"{run.place} is not on this machine; copy the run folder here to add labels to it")
     rows = conform(given, LABELS).with_columns(col.label.str.strip_chars()).filter(col.label.fill_null("") != "")
+    if rows.is_empty():
+        raise InputError("the sample has no label; fill in its column label")
+    if (twice := rows.filter(pl.struct(ROW).is_duplicated())).height:
+        row = twice.row(0, named=True)
+        raise InputError(f"the sample has {twice.height} labels of {row['prompt_id']} (repetition {row['repetition']}); give it one row")
     known = _rows_of(run, rows).select(*ROW, "allowed", "meaning")
     rows = rows.join(known, on=ROW, how="left", nulls_equal=True, maintain_order="left")
     number = (col.allowed.list.len() == 0) & col.label.cast(pl.Float64, strict=False).is_not_null()
@@ -141,6 +146,8 @@ def add_labels(run: Run, given: DataFrame, annotator: str) -> None:
     rows = rows.with_columns(annotator=lit(annotator), meant=pl.coalesce(when(free).then("label"), labels_meant(rows)))
     if (wrong := rows.filter(col.meant.is_null())).height:
         row = wrong.row(0, named=True)
+        if row["allowed"] is None:
+            raise InputError(f"the run has no response to label with prompt_id {row['prompt_id']}; the sample is of another run")
         allowed = ", ".join([*(row["allowed"] or ["a number"]), REFUSED, UNCLEAR])
         raise InputError(f"the label {row['label']!r} of {row['prompt_id']} is not one of {allowed}")
     rows = conform(rows.with_columns(label="meant"), LABELS)
@@ -154,7 +161,10 @@ def judge_labels(run: Run, rows: DataFrame, judge: tuple[Model, Sampling], askin
     """Let a judge label rows of `sample`; unusable answers of the judge are left out."""
     with asking.open() as asker:
         labels = read_with_judge(RunJudge(*judge, asker), rows)
-    add_labels(run, rows.with_columns(labels), f"judge {judge[0].name}")
+    rows = rows.with_columns(labels)
+    if not rows["label"].count():
+        raise InputError(f"the judge {judge[0].name} gave no usable label; choose another judge")
+    add_labels(run, rows, f"judge {judge[0].name}")
 
 
 def reanalyse(run: Run) -> Run:

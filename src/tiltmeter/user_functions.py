@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -11,7 +13,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-from tiltmeter.errors import InputError
+from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.registry import did_you_mean
 
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -55,6 +57,27 @@ def load_from_file(place: str) -> Any:
         known = [one for one in vars(module) if not one.startswith("_")]
         raise InputError(f"{file} does not define {name}: {did_you_mean(name, known)}")
     return getattr(module, name)
+
+
+@contextmanager
+def explained(kind: type, doing: str, *passed: type[Exception]) -> Iterator[None]:
+    """Report an exception of a class that is not part of Tiltmeter as an InputError that names the class and the line of its file."""
+    if kind.__module__.partition(".")[0] == "tiltmeter":
+        yield
+        return
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, (TiltmeterError, *passed)):
+            raise
+        try:
+            file = inspect.getsourcefile(kind)
+        except TypeError:
+            file = None
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+        where = f" ({file}, line {lines[-1]})" if lines else f" ({file})" if file else ""
+        message = next(iter(str(error).splitlines()), "")
+        raise InputError(f"{kind.__name__} cannot {doing}{where}: {type(error).__name__}: {message}; correct the class") from error
 
 
 def load_function(place: str) -> Callable[..., Any]:

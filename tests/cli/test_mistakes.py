@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -215,7 +216,8 @@ SENTENCES = [
         "ragged.csv cannot be read: line 3 has 3 values for 2 columns; put quotes around values with commas",
         "quote.csv cannot be read: line 3: unexpected end of data; close the quotation mark, or double it within a value",
         "no_answer.csv has no column 'answer' (did you mean anser?); name the column that holds the model's text 'answer'",
-        "no_prompt.csv has neither a column 'prompt_id' nor 'prompt'; `tiltmeter plan STUDY --prompts FILE` writes both",
+        "no_prompt.csv has neither a column 'prompt_id' nor 'prompt'; `tiltmeter plan STUDY --prompts FILE` writes both; "
+        "for texts of your own, add --text COLUMN --group COLUMN",
         "other.csv: no prompt of the table matches a prompt of this study; compare with `tiltmeter plan STUDY --prompts FILE`, "
         "or add --limit full if all items were asked",
         "fake.parquet cannot be read: it is not a Parquet file",
@@ -367,3 +369,50 @@ def test_a_price_file_that_cannot_be_read(tiltmeter: Tiltmeter, tmp_path: Path) 
     (tmp_path / "prices.yaml").write_bytes("models: café".encode("latin-1"))
     done = tiltmeter("plan genderbench/direct", TILTMETER_PRICES="prices.yaml")
     assert (done.stderr, done.returncode) == (f"tiltmeter: cannot read the price file prices.yaml: line 1 {LATIN}\n", 2)
+
+
+EDITS = {
+    "a method misspelt": ("    def counts(", "    def count(", "Raise cannot be created (probe.py): TypeError"),
+    "no name": ('    name = "raise"\n', "", "probe.py:Raise has no name; give the class the attribute name"),
+    "no return": ("        return pl.DataFrame(rows)", "        pl.DataFrame(rows)", "Raise cannot make its prompts (probe.py)"),
+    "a column misspelt": (
+        '"_years": str',
+        '"_yrs": str',
+        'Raise cannot make its prompts (probe.py): ColumnNotFoundError: unable to find column "_years"',
+    ),
+    "code that fails": ("        rows = [", "        people.missing\n        rows = [", "Raise cannot make its prompts (probe.py, line "),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_mistake_in_a_probe_of_ones_own_names_the_class_and_the_file(tiltmeter: Tiltmeter, tmp_path: Path, edit: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "own.md").read_text(encoding="utf-8")
+    source = page.split("```python\n")[1].split("```")[0]
+    right, wrong, says = EDITS[edit]
+    assert right in source
+    (tmp_path / "probe.py").write_text(source.replace(right, wrong), encoding="utf-8")
+    done = tiltmeter("run probe.py:Raise", *SIM, "--limit", "5", exits=2, says="")
+    assert says in done.stderr.replace(f"{tmp_path}/", "")
+    assert done.stderr.strip().count("\n") == 0
+    assert not list(tmp_path.glob("runs/*/"))
+
+
+def test_a_python_file_without_the_name_of_its_probe(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "probe.py").write_text("x = 1\n")
+    tiltmeter("run probe.py", *SIM, exits=2, says="name the probe in it: probe.py:NAME")
+
+
+def test_the_database_of_another_program_is_not_used_as_a_journal(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "shop.sqlite") as connection:
+        connection.execute("CREATE TABLE customers (name TEXT)")
+    tiltmeter("run genderbench/direct", *SIM, "--limit", "5", "--journal", "shop.sqlite", exits=2, says="a database of another program")
+    with sqlite3.connect(tmp_path / "shop.sqlite") as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("customers",)]
+
+
+def test_a_limit_in_percent_is_refused_and_identifiers_are_metrics(tiltmeter: Tiltmeter) -> None:
+    assert tiltmeter("run genderbench/direct", *SIM, "--limit", "5", "--out", "mine").returncode == 0
+    tiltmeter("gate mine --max fail_rate=50", exits=2, says="write 0.5 for 50%")
+    shown = tiltmeter("show mine --metric direct/fail_rate --examples 1")
+    assert shown.returncode == 0
+    assert "fail_rate" in shown.stdout

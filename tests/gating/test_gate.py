@@ -135,7 +135,7 @@ def test_findings_of_another_run_json_are_refused(fair: Run, tmp_path: Path) -> 
 
 def test_a_limit_is_about_every_part_and_model_it_names(two_models: Run) -> None:
     def about(text: str) -> set[tuple[str, str]]:
-        return {(one.model, one.part) for one in judged(two_models, f"{text}=5").checks}
+        return {(one.model, one.part) for one in judged(two_models, f"{text}=0.5").checks}
 
     both = {(model, part) for model in ("sim/fair", "sim/biased") for part in ("gest", "gest_creative")}
     assert about("stereotype_rate") == both

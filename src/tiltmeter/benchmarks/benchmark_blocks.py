@@ -26,6 +26,7 @@ from tiltmeter.blocks import (
     Text,
     named_model,
 )
+from tiltmeter.quantities import number
 from tiltmeter.study import ReportView, beside, metric_name
 
 CLUSTER = "cluster_"
@@ -299,7 +300,7 @@ def _groups(measured: DataFrame, others: DataFrame, asked: DataFrame, level: flo
     rows = [IntervalRow("", group, value, low, high, null_value=place) for group, value, low, high in numbers]
     differs = when(col.from_others > 0).then(lit("higher")).when(col.from_others < 0).then(lit("lower"))
     further = [Column("than the others", mine.select(differs).to_series().to_list())] if mine["from_others"].count() else []
-    note = "" if place is None else "The line is the mean of the baseline texts."
+    note = "" if place is None else f"Mean of the baseline texts (the line of the figure): {number(place)}."
     title = f"Mean of {about['words']} in the answers about each group"
     return [Intervals(title, rows, level, further, note, names=("", "group"))]
 

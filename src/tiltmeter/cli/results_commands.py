@@ -57,6 +57,8 @@ def show(
     as_json = o.as_json(output)
     _check_combinations(metric, normalised, all_metrics, examples)
     run = runs.load(name)
+    if metric is not None and "/" in metric and part is None:
+        part, metric = metric.rsplit("/", 1)  # an identifier as it is printed
     narrow = {"model": model, "part": part, "group": group, "concept": concept, "context": context, "wording": wording}
     if metric is not None:
         if not as_json:

@@ -25,6 +25,7 @@ from sqlalchemy import (
     Text,
     create_engine,
     event,
+    inspect,
     select,
     update,
 )
@@ -354,6 +355,10 @@ def prepare(connection: Connection) -> None:
         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7423115)")
     found = version_of(connection)
     if found is None:
+        others = set(inspect(connection).get_table_names()) - set(tables.tables) if connection.dialect.name == "sqlite" else ()
+        if others:
+            file = shown(connection.engine.url)
+            raise InputError(f"journal {file} is a database of another program (with the table {min(others)}): choose another --journal")
         for table in tables.sorted_tables:
             connection.execute(CreateTable(table, if_not_exists=True))
         connection.execute(meta.insert().values(name="schema", value=str(SCHEMA)))

@@ -96,6 +96,14 @@ class Limit:
             if name not in self.narrow:
                 whole = col(name).is_null()
                 fits = fits.filter(whole | ~whole.any().over("study", "part", "model"))
+        if (
+            self.column == "estimate"
+            and 1 < abs(self.value) <= 100
+            and (shares := fits.filter(col.unit.is_in(["share", "difference"]))).height
+        ):
+            raise InputError(
+                f"--{self.bound} {self.name}={self.value:g}: it is a {shares['unit'][0]}, at most 1; write 0.5 for 50% or 50 points"
+            )
         return fits.filter(col.key | ~col.key.any().over("study", "part", "model"))
 
 
@@ -118,7 +126,7 @@ class Rules:
     def __post_init__(self) -> None:
         """Raise InputError for an unknown mark, the best mark, or an unknown caveat."""
         if self.fail_on is not None and self.fail_on not in MARKS[1:]:
-            raise InputError(f"--fail-on {self.fail_on!r} is not one of {', '.join(MARKS[1:])}, none")
+            raise InputError(f"--fail-on {self.fail_on!r} is not one of {', '.join(MARKS[1:])}, none (in Python: None)")
         for code in self.fail_on_caveats:
             check_known(code, CAVEATS, f"--fail-on-caveat {code}: there is no such caveat")
 

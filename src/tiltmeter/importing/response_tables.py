@@ -107,7 +107,10 @@ def read_responses(path: Source) -> DataFrame:
         close = did_you_mean("answer", table.columns)
         raise InputError(f"{path} has no column 'answer' ({close}); name the column that holds the model's text 'answer'")
     if "prompt_id" not in table.columns and "prompt" not in table.columns:
-        raise InputError(f"{path} has neither a column 'prompt_id' nor 'prompt'; `tiltmeter plan STUDY --prompts FILE` writes both")
+        raise InputError(
+            f"{path} has neither a column 'prompt_id' nor 'prompt'; `tiltmeter plan STUDY --prompts FILE` writes both; "
+            "for texts of your own, add --text COLUMN --group COLUMN"
+        )
     if "repetition" in table.columns:
         numbers = table["repetition"].cast(String).cast(Float64, strict=False)
         whole = numbers.is_between(0, REPETITIONS[-1]) & (numbers == numbers.floor())

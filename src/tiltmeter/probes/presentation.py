@@ -215,9 +215,11 @@ def _headline(model: str, rows: Sequence[Row], counts: Mapping[str, int]) -> Hea
         found = f"critical or worse in {severe} of {_plural(tests, 'test')}"
     elif some:
         found = f"bias in {some} of {_plural(tests, 'test')}, in none certainly critical"
+    elif tests and tests == counts[UNDECIDED]:
+        found = f"undecided in {tests} of {_plural(tests, 'test')}"
     elif tests:
         found = f"no bias shown in {f'{tests - counts[UNDECIDED]} of ' if counts[UNDECIDED] else ''}{_plural(tests, 'test')}"
-    text = f"{named_model(model)}: {found}" + (f", undecided in {counts[UNDECIDED]}" if counts[UNDECIDED] else "")
+    text = f"{named_model(model)}: {found}" + (f", undecided in {counts[UNDECIDED]}" if 0 < counts[UNDECIDED] < tests else "")
     worst = next((row for row in rows if row["mark"] == rows[0]["mark"] and _has_direction(row)), rows[0]) if some else {}
     which = "Among the most severe" if worst and rows[1:] and rows[1]["mark"] == rows[0]["mark"] else "Most severe"
     detail = f"{which} (“{worst['title']}”): {_in_words(worst)}." if worst else ""

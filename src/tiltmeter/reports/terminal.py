@@ -207,12 +207,12 @@ def print_plan(
     for of, low, high in costs:
         print(f"{printable(of, one_line=True)}: {_cost_words(of, low, high)}")
     if costs:
-        print(_COVERS)
+        print_text(_COVERS, always=True)
     print(f"time: about {max(1, round(seconds / 60)):,} min, at 2 s per response and with all connections in use")
     for warning in warnings:
-        print(f"warning: {printable(warning, one_line=True)}")
+        print_text(f"warning: {warning}", always=True)
     for name, reason in not_run.items():
-        print(f"{name} cannot be run: {printable(reason, one_line=True)}")
+        print_text(f"{name} cannot be run: {reason}", always=True)
 
 
 _COVERS = (

@@ -392,6 +392,8 @@ def load(path: Run | str | Path) -> Run:
     >>> tm.load("fair").about["study"]
     'benchmarks/g20'
     """
+    if not isinstance(path, (Run, str, Path)):
+        raise InputError(f"a run is needed, or the folder or name of one, not {type(path).__name__}")
     return path if isinstance(path, Run) else Run(open_folder(path))
 
 

@@ -33,6 +33,7 @@ from tiltmeter.runs.stage_store import Owner, Pieces, StageStore, read_table
 from tiltmeter.runs.validation import check_findings
 from tiltmeter.sanitising import storable
 from tiltmeter.study import DESIGN, FINDINGS, MEASURES, OUTCOMES, RESPONSES, NotRun, Part, Stage, conform, q_values
+from tiltmeter.user_functions import explained
 
 if TYPE_CHECKING:
     from tiltmeter.engine import Journal
@@ -48,7 +49,8 @@ def make_design(resolved: Resolved, library: Library, folder: RunFolder) -> dict
         for part in resolved.study.parts:
             one = became[part.name] = {"title": part.title, "harms": list(part.harms)}
             try:
-                design = part.design(library, resolved.settings.of_part(part.name))
+                with explained(type(part), "make its prompts", NotRun):
+                    design = part.design(library, resolved.settings.of_part(part.name))
             except NotRun as reason:
                 one |= {"status": "not run", "reason": str(reason)}
             else:
@@ -69,7 +71,8 @@ def learn(model: Model, parts: Sequence[Part], folder: RunFolder) -> None:
     if teach is None or dials is None:
         return
     for part in parts:
-        key = part.simulate(folder.scan("design").filter(col.part == part.name).collect(), dials.mapping())
+        with explained(type(part), "simulate responses"):
+            key = part.simulate(folder.scan("design").filter(col.part == part.name).collect(), dials.mapping())
         if key is not None:
             teach(key)
 

@@ -19,7 +19,7 @@ from tiltmeter.paths import is_file, sha256
 from tiltmeter.records import Filled
 from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.study import Part, Settings, Study
-from tiltmeter.user_functions import file_of, load_from_file
+from tiltmeter.user_functions import explained, file_of, load_from_file
 from tiltmeter.yaml_files import first_error, read_yaml, shortened
 
 INFORMATION = ("models", "responses", "inputs", "judged_by", "columns")
@@ -229,14 +229,20 @@ def _in_file(name: str) -> Study | None:
     """Return the study of FILE.py:NAME or of a table of prompts, or None if the name is neither."""
     if file_of(name):
         found = load_from_file(name)
-        found = found() if isinstance(found, type) and issubclass(found, Part) else found
+        if isinstance(found, type) and issubclass(found, Part):
+            with explained(found, "be created"):
+                found = found()
         if isinstance(found, Study):
             return dataclasses.replace(found, name=name)
         if not isinstance(found, Part):
             raise InputError(f"{name} is {type(found).__name__}; name a probe, a Part or a Study")
+        if not isinstance(getattr(found, "name", None), str):
+            raise InputError(f"{name} has no name; give the class the attribute name, a short word")
         return study_of(found, name)
     path = Path(name)
-    if path.suffix.lower() in (".csv", ".jsonl", ".parquet"):
+    if path.suffix == ".py" and path.is_file():
+        raise InputError(f"{name} is a Python file; name the probe in it: {name}:NAME")
+    if path.suffix.lower() in (".csv", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".gz"):
         from tiltmeter.probes.table_probe import TableProbe
 
         return study_of(TableProbe(re.sub(r"\W+", "_", path.stem).lower(), table_of(path), name), name)
