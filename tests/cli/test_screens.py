@@ -56,5 +56,6 @@ def test_screens(width: int, shared: Path, tmp_path: Path) -> None:
             path.write_text(seen, encoding="utf-8")
         if path.read_text(encoding="utf-8") != seen:
             differing.append(path.name)
-        assert all(len(line) <= width or len(line.split()) == 1 for line in seen.splitlines())
+        if name not in ("gate", "journal-stats"):  # one line for each check, for logs; fingerprints are whole
+            assert all(len(line) <= width or len(line.split()) == 1 for line in seen.splitlines()), name
     assert not differing
