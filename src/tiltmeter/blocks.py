@@ -80,9 +80,9 @@ class Column:
 
 
 def named_model(model: str) -> str:
-    """Return the name of a model for a headline, which says so if the model is one of the built-in simulated models."""
+    """Return the name of a model for a headline, which says so if it is a simulated model, or no model."""
     if not model.startswith("sim/"):
-        return model
+        return "Your texts" if model == "own responses" else model
     return f"{model.removesuffix(')')}, simulated model)" if model.endswith(")") else f"{model} (simulated model)"
 
 

@@ -78,8 +78,8 @@ def test_one_minute_is_enough_to_see_how_many_of_whom_and_the_strongest() -> Non
     (head,) = blocks(Headline, made)
     assert made[1] == head
     assert head.text.startswith("m: 3 associations found. Strongest: male → calm")
-    assert head.detail.startswith("Its difference is 50 points (95% interval 45 to 55). With shuffled groups, 0.5 associations are found")
-    assert head.detail.endswith("(p = 0.01). Texts: 10.")
+    assert head.detail.startswith("The difference is 50 points (95% interval 45 to 55). By chance, 0.5 associations would be found")
+    assert head.detail.endswith("(groups shuffled, p = 0.01). Texts: 10.")
     (groups,) = blocks(Table, made, "of each group")
     assert rows(groups, "group", "associations", "all locations together") == [("female", 2, 20), ("male", 1, 1)]
     (strongest,) = blocks(Table, made, "Strongest associations (10 of 22)")

@@ -90,22 +90,32 @@ def _described(findings: DataFrame, view: ReportView) -> DataFrame:
     Rows are sorted by the lower end of the interval (by the estimate where there is none), the strongest first.
     """
     counted = _table(view, "associations", {**_OWNER, **FOUND}).with_columns(group="identity", concept="label")
+    groups = counted.group_by(list(_OWNER)).agg(groups=col.group.unique())
     counted = counted.select(*_OWNER, *_NAME, *(name for name in FOUND if name not in findings.columns)).unique([*_OWNER, *_NAME])
     rows = beside(findings, counted, *_OWNER, *_NAME)
     same = [*_OWNER, "concept", "context"]
     sets = rows.group_by(same).agg(all=col.group.unique().sort())
-    rows = beside(rows, sets, *same).with_columns(also=pl.col("all").list.set_difference(pl.concat_list("group")).list.sort())
+    rows = beside(beside(rows, sets, *same), groups, *_OWNER).with_columns(
+        also=pl.col("all").list.set_difference(pl.concat_list("group")).list.sort()
+    )
     own = ("count", "lists", _percent("rate"), "others_count", "others_lists", _percent("others_rate"))
     doubtful = (col.runner_up_low <= 0) & col.against.is_null() & ~col.also.list.contains(col.runner_up)
     rows = rows.with_columns(
         said=_shortened(col.concept, LONGEST),
         where=col.context.fill_null("all"),
+        facing=_facing("group"),
         whose=when(doubtful).then(pl.format("{} or {}", "group", "runner_up")).otherwise("group"),
         also=when(col.also.list.len() > 0).then(col.also.list.join(", ")),
-        counts=pl.format("in {} of {} descriptions ({}%); {} {} of {} ({}%)", *own[:3], col.against.fill_null("others"), *own[3:]),
+        counts=pl.format("in {} of {} descriptions ({}%); {} {} of {} ({}%)", *own[:3], _facing("group"), *own[3:]),
         examples=col.examples.list.eval(_shortened(pl.element(), LONGEST_SENTENCE)),
     )
     return rows.sort(pl.coalesce("low", "estimate"), *_NAME, descending=[True, False, False, False], nulls_last=True)
+
+
+def _facing(group: str) -> Expr:
+    """Return what a group is compared with: the group named, the only other one of its `groups`, or "others"."""
+    other = pl.col("groups").list.set_difference(pl.concat_list(group)).list.first()
+    return pl.coalesce("against", when(pl.col("groups").list.len() == 2).then(other), lit("others"))
 
 
 def _percent(column: str) -> Expr:
@@ -160,7 +170,7 @@ def _pairs(title: str, rows: DataFrame, table: Table) -> Pairs:
     several = rows["model"].n_unique() > 1
     place = when(col.where == "all").then(lit("")).otherwise(pl.format(" ({})", "where"))
     label = pl.concat_str("said", place, pl.format(", {}", "model") if several else lit(""))
-    chosen = rows.drop_nulls("others_rate").select(label, "whose", "rate", "others_rate", col.against.fill_null("others"))
+    chosen = rows.drop_nulls("others_rate").select(label, "whose", "rate", "others_rate", "facing")
     return Pairs(title, [PairRow(*row) for row in chosen.iter_rows()], table)
 
 
@@ -169,18 +179,19 @@ def _themes(themes: DataFrame, findings: DataFrame) -> list[Block]:
     level = findings.filter(metric="theme")["level"].max()
     made: list[Block] = []
     for (model,), rows in themes.group_by("model", maintain_order=True):
+        about = f", {model}" if themes["model"].n_unique() > 1 else ""
         differs = rows.filter("reported").sort("low", descending=True).head(TOP)
         if differs.height:
-            title = f"{model}: themes in which groups differ"
+            title = f"Groups differ in these themes{about}"
             differs = differs.with_columns(said="concept", group="identity", whose="identity", where=lit("all"))
+            every = rows.select(groups=col.identity.unique().sort().implode())
+            differs = differs.join(every, how="cross").with_columns(facing=_facing("group"))
             differs = differs.with_columns(estimate="effect", unit=lit("difference"), level=lit(level))
             made.append(_pairs(title, differs, _table_of_pairs(title, differs, "theme")))
         shares = rows.unique(["concept", "identity"]).pivot("identity", index="concept", values="rate").sort("concept")
         groups = sorted(name for name in shares.columns if name != "concept")
         numbers = list(shares.select(groups).iter_rows())
-        made.append(
-            Heatmap(f"{model}: descriptions with a word of each theme", shares["concept"].to_list(), groups, numbers, kind="percent")
-        )
+        made.append(Heatmap(f"Descriptions with a word of each theme{about}", shares["concept"].to_list(), groups, numbers, kind="percent"))
     return made
 
 
@@ -216,12 +227,12 @@ def _headline(row: Mapping[str, Any], single: DataFrame) -> Headline:
         where = f" ({first['context']})" if first["context"] else ""
         text += f". Strongest: {first['whose']} → {first['said']}{where}"
         if first["others_rate"] is not None:
-            text += f": in {100 * first['rate']:.0f}% of descriptions, {first['against'] or 'others'} {100 * first['others_rate']:.0f}%"
+            text += f": in {100 * first['rate']:.0f}% of descriptions, {first['facing']} {100 * first['others_rate']:.0f}%"
         if first["low"] is not None:
             numbers = first["estimate"], first["low"], first["high"]
             value, ends = quantity(*numbers, first["unit"]), interval(*numbers[1:], first["unit"])
-            detail.append(f"Its difference is {value} ({100 * first['level']:.3g}% interval {ends}).")
-    detail.append(f"With shuffled groups, {row['null_value']:.1f} associations are found on average (p = {row['p']:.2g}). {texts}")
+            detail.append(f"The difference is {value} ({100 * first['level']:.3g}% interval {ends}).")
+    detail.append(f"By chance, {row['null_value']:.1f} associations would be found (groups shuffled, p = {row['p']:.2g}). {texts}")
     return Headline(text, " ".join(detail))
 
 

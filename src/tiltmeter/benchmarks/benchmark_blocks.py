@@ -251,6 +251,8 @@ def _headline(row: Mapping[str, Any], level: float, groups: int) -> Headline:
     more = f"; {number} of {groups} groups differ{'s' if number == 1 else ''} from the others" if number else ""
     ends = "" if row["range_low"] is None else f" ({100 * level:g}% interval {_digits(row['range_low'])} to {_digits(row['range_high'])})"
     detail = [f"Range of the group means of {row['words']}: {_digits(row['range'])}{ends}{'' if q is None else f', q {q:.2g}'}."]
+    if q is not None and not shown and row["range_high"] is not None:
+        detail.append(f"Differences of up to {_digits(row['range_high'])} cannot be excluded.")
     if row["different"]:
         detail.append(f"Different from the mean of the others: {row['different']}.")
     if row["verdict"]:

@@ -112,7 +112,9 @@ def present(view: ReportView) -> list[Block]:
     key = _key_only(numbers)
     measured = key.filter("measured")
     blocks: list[Block] = []
-    for model in _worst_first(measured):
+    models = _worst_first(measured)
+    measured = measured.sort(col.model.replace_strict(models, range(len(models)), return_dtype=pl.Int64), maintain_order=True)
+    for model in models:
         blocks += _summary(model, measured.filter(model=model), view.titles)
     if measured["mark"].is_not_null().any():
         blocks.append(_worst_of_each_harm(measured))
