@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -251,3 +252,18 @@ def test_a_reader_that_leaves_is_no_failure(tmp_path: Path, environment: dict[st
         os.close(write)
         _, complaint = process.communicate()
     assert (process.returncode, complaint) == (0, "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="browsers are opened by xdg-open")
+def test_the_report_is_opened_if_wanted(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    opener = tmp_path / "bin" / "xdg-open"
+    opener.parent.mkdir()
+    opener.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {tmp_path}/opened\n')
+    opener.chmod(0o755)
+    path = f"{opener.parent}:{os.environ['PATH']}"
+    tiltmeter("run benchmarks/g20 -m sim/fair --limit 2 --out g20 --open", PATH=path, exits=0)
+    for _ in range(100):
+        if (tmp_path / "opened").exists() and (tmp_path / "opened").read_text():
+            break
+        time.sleep(0.1)
+    assert (tmp_path / "opened").read_text() == "g20/report.html"

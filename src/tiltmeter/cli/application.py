@@ -81,6 +81,7 @@ def run(
     engine_options: o.EngineOptions = None,
     out: o.Out = None,
     display: o.Display = None,
+    show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
 ) -> None:
     """Measure one or more models with a study. Run the same command again to resume."""
     from tiltmeter.engine import Limits
@@ -112,7 +113,8 @@ def run(
             engine=engine,
             engine_options=o.key_values("-E", engine_options),
             command=o.command_line(),
-        )
+        ),
+        show=show,
     )
 
 

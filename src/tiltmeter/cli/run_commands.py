@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from tiltmeter.models.sim import SimulatedModel
 
 
-def finish(run: runs.Run) -> None:
-    """Print problems and findings, write the report page, and exit with the status of the run."""
+def finish(run: runs.Run, *, show: bool = False) -> None:
+    """Print problems and findings, write the report page, open it if wanted, and exit with the status of the run."""
     report = run.report_of()
     reports.print_problems(run.problems)
     reports.print_blocks(report.blocks)
     page = run.folder.write_page(report)
     typer.echo(f"\nrun     {run.place}\nreport  {page}")
+    if show:
+        typer.launch(str(page))
     if run.exit_code != EXIT_OK:
         raise typer.Exit(run.exit_code)
 
