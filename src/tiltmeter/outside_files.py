@@ -126,13 +126,15 @@ def csv_of(path: Path) -> DataFrame:
         raise InputError(f"{path} contains JSON, not comma-separated values; write one object per line to a file that ends in .jsonl")
     if encoding := not_utf8(path.read_bytes()):
         raise InputError(f"{path} cannot be read: {encoding}")
+    with path.open(encoding="utf-8-sig") as file:
+        header = file.readline()
+    for mark, word in ((";", "semicolons"), ("\t", "tabs")):
+        if mark in header and "," not in header:
+            raise InputError(f"{path}: the columns are separated by {word}; save the file with commas")
     try:
         table = pl.read_csv(path, infer_schema=False, glob=False)
     except pl.exceptions.ComputeError as error:
         raise InputError(f"{path} cannot be read: {_why_not_csv(path, error)}") from error
-    for mark, word in ((";", "semicolons"), ("\t", "tabs")):
-        if table.width == 1 and mark in table.columns[0]:
-            raise InputError(f"{path}: the columns are separated by {word}; save the file with commas")
     if duplicate := next(
         (name for name in table.columns if _DUPLICATE_SUFFIX.search(name) and _DUPLICATE_SUFFIX.sub("", name) in table.columns), None
     ):

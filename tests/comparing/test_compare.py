@@ -110,6 +110,7 @@ def test_what_cannot_be_compared(both: Run, three: Made, place: Path) -> None:
         ((both,), {"model_b": "sim/bised"}, r"--model-b 'sim/bised' is not a model of .*: did you mean sim/biased"),
         ((both,), {"model_a": "sim/fair", "model_b": "sim/fair"}, "both sides are sim/fair"),
         ((fair,), {}, "has only one model, sim/fair; give a second run"),
+        ((fair, fair), {}, "which has only one model, sim/fair; give another run"),
         ((both, other), {"model_a": "sim/fair"}, "no part in common"),
         ((both, three("sim/fair", definition=original)), {"model_a": "sim/fair"}, r"definition 'default@2' and .* 'genderbench@1'"),
         ((both, place / "nowhere"), {}, "is not a run folder"),

@@ -105,7 +105,8 @@ def choose(a: Run | str | Path, b: Run | str | Path | None, model_a: str | None,
         model_a = model_a or next(name for name in known_a if name != model_b)
         model_b = model_b or next(name for name in known_b if name != model_a)
     elif one_run and len(known_a) == 1:
-        raise InputError(f"{first.place} has only one model, {known_a[0]}; give a second run to compare with")
+        same = f"both are the run {first.place}, which has" if b is not None else f"{first.place} has"
+        raise InputError(f"{same} only one model, {known_a[0]}; give {'a second' if b is None else 'another'} run to compare with")
     model_a, model_b = _pick(first, known_a, model_a, "--model-a"), _pick(second, known_b, model_b, "--model-b")
     if one_run and model_a == model_b:
         raise InputError(f"both sides are {model_a} of {first.place}; choose two models with --model-a and --model-b")

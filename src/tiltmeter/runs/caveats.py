@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 
 import polars as pl
 from polars import DataFrame, String, col
 
 from tiltmeter.blocks import UNGRADED
 from tiltmeter.errors import CAVEATS, MixedDefinitions, OneName, UnconstrainedAnswers, Underpowered, Ungraded, UnvalidatedJudge
-from tiltmeter.runs.opened_run import Run
+from tiltmeter.runs.opened_run import Run, load
 from tiltmeter.runs.problems import unconstrained
 from tiltmeter.sanitising import printable, redacted
 from tiltmeter.study import WITH_CONSTRAINED, metric_name
@@ -20,8 +21,8 @@ _NAMED = 3
 """Maximum number of examples in a warning."""
 
 
-def caveats(runs: Run | Sequence[Run]) -> DataFrame:
-    """Return the caveats of one or more runs, one row each.
+def caveats(runs: Run | str | Path | Sequence[Run | str | Path]) -> DataFrame:
+    """Return the caveats of one or more runs (or their folders or names), one row each.
 
     Returns
     -------
@@ -35,7 +36,7 @@ def caveats(runs: Run | Sequence[Run]) -> DataFrame:
     >>> tm.caveats(run).columns
     ['code', 'model', 'part', 'number', 'sentence']
     """
-    several = [runs] if isinstance(runs, Run) else runs
+    several = [load(run) for run in ([runs] if isinstance(runs, (Run, str, Path)) else runs)]
     found = [table for run in several for table in _of_run(run)]
     definitions = sorted({name.removesuffix(WITH_CONSTRAINED) for run in several for name in run.findings["definition"].drop_nulls()})
     if len(definitions) > 1:

@@ -290,10 +290,10 @@ def read_table(path: Path, wanted: StageTable, label: str | None = None) -> Data
         table = csv_of(path) if path.suffix.lower() == ".csv" else pl.read_parquet(path, glob=False)
         for name in wanted.required:
             if name not in table.columns:
-                raise InputError(f"{label} lacks the column {name!r} ({did_you_mean(name, table.columns)}); add it or remove the file")
+                raise InputError(f"{label} lacks the column {name!r} ({did_you_mean(name, table.columns)}); add it")
         table = conform(table, wanted.columns).with_columns(**{name: col(name).fill_null(value) for name, value in wanted.fill.items()})
     except UNREADABLE as error:
-        raise InputError(f"{label} cannot be read ({unreadable(path, error)}); correct it, or remove it to recreate it") from error
+        raise InputError(f"{label} cannot be read ({unreadable(path, error)}); correct it") from error
     for name in wanted.required:
         if table[name].null_count():
             row = int(table[name].is_null().arg_true()[0]) + (2 if path.suffix.lower() == ".csv" else 1)
