@@ -159,6 +159,8 @@ def _table_of_pairs(title: str, rows: DataFrame, what: str = "concept") -> Table
     names = [replace(one, name=what) if one.name == "concept" else one for one in _names_of(rows)]
     shares = [_column(rows, name, title, "percent") for name, title in (("rate", "share"), ("others_rate", "others"))]
     shares = shares if rows["others_rate"].count() else []
+    if shares and rows["against"].count():
+        shares.insert(1, _column(rows, "facing", "compared with", "name"))
     also = [_column(rows, "also", "also for", "name")] if "also" in rows.columns and rows["also"].count() else []
     said = "a word of the theme" if what == "theme" else "the concept"
     note = f"Share: of the group's descriptions, those that contain {said}; others: the same share for the other groups."
