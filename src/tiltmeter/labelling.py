@@ -6,6 +6,7 @@ run folder, one row for each sampled row and annotator.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -163,7 +164,8 @@ def judge_labels(run: Run, rows: DataFrame, judge: tuple[Model, Sampling], askin
         labels = read_with_judge(RunJudge(*judge, asker), rows)
     rows = rows.with_columns(labels)
     if not rows["label"].count():
-        raise InputError(f"the judge {judge[0].name} gave no usable label; choose another judge")
+        print(f"note: the judge {judge[0].name} gave no usable label", file=sys.stderr)
+        return
     add_labels(run, rows, f"judge {judge[0].name}")
 
 
