@@ -54,6 +54,7 @@ def concepts(uses: dict[str, int], language: str = "en") -> dict[str, str]:
         ("She has jet black hair and almond shaped eyes.", {"jet black hair", "almond shaped eyes"}, {"jet", "shaped", "shaped eyes"}),
         ("His neatly trimmed beard and tightly coiled hair.", {"neatly trimmed beard", "tightly coiled hair"}, {"neatly", "tightly"}),
         ("She wants to build a more inclusive world.", {"build a more inclusive world"}, {"build a world", "world"}),
+        ("- a tall woman\n- loves chess\n- a kind nurse", {"woman", "tall woman", "chess", "loves chess", "nurse", "kind nurse"}, set()),
         ("He speaks a foreign language.", {"speaks a foreign language"}, {"speaks"}),
         ("She isn't afraid to speak up and never complains.", {"not afraid", "not complains"}, {"afraid", "complains"}),
         ("He is kind, and he has a sense of humor of a kind.", {"kind", "humor"}, {"sense"}),

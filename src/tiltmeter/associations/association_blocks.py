@@ -100,21 +100,20 @@ def _described(findings: DataFrame, view: ReportView) -> DataFrame:
     )
     own = ("count", "lists", _percent("rate"), "others_count", "others_lists", _percent("others_rate"))
     doubtful = (col.runner_up_low <= 0) & col.against.is_null() & ~col.also.list.contains(col.runner_up)
-    rows = rows.with_columns(
+    rows = rows.with_columns(facing=_facing()).with_columns(
         said=_shortened(col.concept, LONGEST),
         where=col.context.fill_null("all"),
-        facing=_facing("group"),
         whose=when(doubtful).then(pl.format("{} or {}", "group", "runner_up")).otherwise("group"),
         also=when(col.also.list.len() > 0).then(col.also.list.join(", ")),
-        counts=pl.format("in {} of {} descriptions ({}%); {} {} of {} ({}%)", *own[:3], _facing("group"), *own[3:]),
+        counts=pl.format("in {} of {} descriptions ({}%); {} {} of {} ({}%)", *own[:3], "facing", *own[3:]),
         examples=col.examples.list.eval(_shortened(pl.element(), LONGEST_SENTENCE)),
     )
     return rows.sort(pl.coalesce("low", "estimate"), *_NAME, descending=[True, False, False, False], nulls_last=True)
 
 
-def _facing(group: str) -> Expr:
-    """Return what a group is compared with: the group named, the only other one of its `groups`, or "others"."""
-    other = pl.col("groups").list.set_difference(pl.concat_list(group)).list.first()
+def _facing() -> Expr:
+    """Return what a `group` is compared with: the one it is `against`, the only other one of the `groups`, or "others"."""
+    other = pl.col("groups").list.set_difference(pl.concat_list("group")).list.first()
     return pl.coalesce("against", when(pl.col("groups").list.len() == 2).then(other), lit("others"))
 
 
@@ -187,7 +186,7 @@ def _themes(themes: DataFrame, findings: DataFrame) -> list[Block]:
             title = f"Groups differ in these themes{about}"
             differs = differs.with_columns(said="concept", group="identity", whose="identity", where=lit("all"))
             every = rows.select(groups=col.identity.unique().sort().implode())
-            differs = differs.join(every, how="cross").with_columns(facing=_facing("group"))
+            differs = differs.join(every, how="cross").with_columns(facing=_facing())
             differs = differs.with_columns(estimate="effect", unit=lit("difference"), level=lit(level))
             made.append(_pairs(title, differs, _table_of_pairs(title, differs, "theme")))
         shares = rows.unique(["concept", "identity"]).pivot("identity", index="concept", values="rate").sort("concept")

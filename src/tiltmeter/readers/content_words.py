@@ -159,7 +159,7 @@ _SPOT = ["row", "number", "place"]
 
 
 def phrases_of(words: DataFrame, language: str) -> DataFrame:
-    """Return the phrases in sentences: content words, pairs of them, and in English verbs with their objects.
+    """Return the phrases in sentences: content words, phrases of two and three of them, and in English verbs with their objects.
 
     A negated word has "not" before it. Pronouns and possessives are left out of phrases.
 
@@ -177,12 +177,12 @@ def phrases_of(words: DataFrame, language: str) -> DataFrame:
     here = words.with_columns(_negation(lists), kind=_participles_as_adjectives(lists) if language == "en" else col.kind)
     not_ = when("negated").then(lit("not ")).otherwise(lit(""))
     second, third = ({name: col(name).shift(-step).over("number") for name in ("form", "kind", "content")} for step in (1, 2))
-    both = col.content & second["content"]
+    both = (col.content & second["content"]).fill_null(False)
     compound = inner = lit(False)
     if language == "en":
         noun, qualities = ["noun", "name"], ["adjective", "noun", "name"]
         compound = both & col.kind.is_in(["adverb", *noun]) & second["kind"].eq("adjective")
-        inner = compound.shift(1).over("number") & col.form.is_in(lists["compounds"])
+        inner = compound.shift(1).over("number").fill_null(False) & col.form.is_in(lists["compounds"])
         pair = compound | (both & col.kind.is_in(qualities) & second["kind"].is_in(noun) & ~inner)
         three = (pair | (both & col.kind.eq("adjective") & second["kind"].eq("adjective"))) & third["content"] & third["kind"].is_in(noun)
     else:

@@ -180,16 +180,14 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> Floats:
 def _drawn_totals(values: Floats, resamples: int, draw: Callable[[int], Index]) -> Floats:
     """Compute the totals of `values` (n, K) in each resample; `draw` returns the item numbers of the next resamples, one row for each."""
     n = len(values)
+
+    def weights(rows: int) -> Index:
+        """Return how often each item occurs in the next resamples, shape (rows, n)."""
+        place = draw(rows) + n * np.arange(rows)[:, None]
+        return np.bincount(place.ravel(), minlength=n * rows).reshape(rows, n)
+
     with threadpool_limits(1, "blas"):
-        return np.concatenate(
-            [
-                np.bincount((draw(len(block)) + n * np.arange(len(block))[:, None]).ravel(), minlength=n * len(block)).reshape(
-                    len(block), n
-                )
-                @ values
-                for block in blocks_of(resamples, n)
-            ]
-        )
+        return np.concatenate([weights(len(block)) @ values for block in blocks_of(resamples, n)])
 
 
 def blocks_of(draws: int, cells: int) -> Iterator[range]:
