@@ -69,10 +69,10 @@ def marked(answer: Series, option_texts: Series) -> DataFrame:
     table = table.with_columns(lower=lower, declined=declines(col.lower), **options).with_columns(text=_with_letters())
     table = table.with_columns(in_words=~col.text.str.contains(_MARK))
     table = table.with_columns(text=when("in_words").then(_with_words(table)).otherwise("text"), unknown=_unknown())
-    told = (
+    stated = (
         when(col.in_words & (col.unknown == c)).then(col.text.str.replace_all(rows["unknown"]["said"].find, f"<{c}>")) for c in _LETTERS
     )
-    return table.with_columns(text=pl.coalesce(*told, "text"))
+    return table.with_columns(text=pl.coalesce(*stated, "text"))
 
 
 def _spaced(text: Expr) -> Expr:

@@ -137,7 +137,7 @@ class RunInProgress:
         return Run(self.folder)
 
 
-TOLD = (None, "rich", "plain", "notebook")
+DISPLAYS_WITH_NOTES = (None, "rich", "plain", "notebook")
 """Kinds of display with which the size of the study is described before the requests."""
 _OF_DATA = ("name", "title", "origin", "version", "licence", "restricted", "citation", "sha256")
 """Keys of each dataset in run.json."""
@@ -182,10 +182,10 @@ def run_study(
     with asking.open() as asker, folder.filling(document):
         run, journal = RunInProgress(folder, resolved, asker, judge), asker.journal
         run.make_design(resolved)
-        if asking.display in TOLD and (sentence := size_sentence(resolved, folder.read("design"))):
+        if asking.display in DISPLAYS_WITH_NOTES and (sentence := size_sentence(resolved, folder.read("design"))):
             print(sentence, file=sys.stderr)
         free = [part.name for part in run.parts if not getattr(part, "allowed_answers", ())]
-        if asking.display in TOLD and free and resolved.settings.params.get("answers") == "constrained":
+        if asking.display in DISPLAYS_WITH_NOTES and free and resolved.settings.params.get("answers") == "constrained":
             print(f"answers=constrained does not apply to {', '.join(free)}, whose answers are free text", file=sys.stderr)
         parts = run.parts
         steps.refuse_unpatchable(folder, [model for model, _ in models])
