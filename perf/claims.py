@@ -5,8 +5,8 @@
     python -m perf.claims --sigma 0.3 --lists            # the test that ignores names
 
 The generator shares no code with the package: a grid of the published size (8,700 stories, 87 locations in ten categories), first names
-dealt evenly to the two characters of each story, who are of different groups, concepts with rates of their own, of which some are planted
-with up to `--lift` (at most 0.8 times their rate).
+dealt evenly to the two characters of each story, who are of different groups, concepts with rates of their own (the mean over names and
+places, whatever sigma is), of which some are planted with up to `--lift` (at most 0.8 times their rate).
 What is not planted is not true of names like these, however much the names of a study differ.
 """
 
@@ -18,6 +18,7 @@ from collections import defaultdict
 
 import numpy as np
 import polars as pl
+import scipy
 
 from tiltmeter.associations.definitions import DEFAULT
 from tiltmeter.associations.significance.counts import (
@@ -35,6 +36,8 @@ from tiltmeter.stats import benjamini_hochberg
 PLACES = {"education": 8, "sports": 12, "healthcare": 10, "workplace": 7, "art leisure": 12, "technology": 8, "media": 8, "economics": 5}
 PLACES |= {"law policy": 9, "environment": 8}
 """Locations of each category."""
+PLACE_SD = 0.5
+"""Of the effects of categories on the logit of each concept."""
 STORIES = 100
 """Stories at each location."""
 
@@ -53,10 +56,12 @@ def study(rng: np.random.Generator, options: argparse.Namespace) -> tuple[pl.Dat
     lifts = np.where(np.arange(options.concepts) < options.planted, np.minimum(options.lift, 0.8 * rates), 0.0)
     name_lists = 2 if options.groups == 2 else 1  # women and men have different names, races and religions the same
     names = rng.normal(0, options.sigma, (options.concepts, name_lists, options.names))
-    contexts = rng.normal(0, 0.5, (options.concepts, len(PLACES)))
+    contexts = rng.normal(0, PLACE_SD, (options.concepts, len(PLACES)))
+    # a normal effect of SD s on the logit moves the mean rate towards 1/2; this keeps the mean over names and places (Zeger et al. 1988)
+    centres = scipy.special.logit(rates) * np.sqrt(1 + (16 * 3**0.5 / 15 / np.pi) ** 2 * (options.sigma**2 + PLACE_SD**2))
     holders, held = [], []
     for concept in range(options.concepts):
-        logit = np.log(rates[concept] / (1 - rates[concept])) + names[concept, group % name_lists, name] + contexts[concept, place]
+        logit = centres[concept] + names[concept, group % name_lists, name] + contexts[concept, place]
         chance = 1 / (1 + np.exp(-logit)) + np.where(group == concept % options.groups, lifts[concept], 0.0)
         holders.append(np.flatnonzero(rng.random(len(group)) < chance))
         held.append(np.full(len(holders[-1]), concept))

@@ -12,6 +12,7 @@ from tiltmeter.associations.significance import FEWEST_NAMES, find_associations,
 from tiltmeter.associations.significance.counts import EVERYONE, Incidence, blocks_of, incidence_of, ranking_of
 from tiltmeter.associations.significance.robust import clusters_of, robust_difference
 from tiltmeter.associations.stage_tables import LISTS
+from tiltmeter.study import conform
 
 PLACES = ("bank", "gym", "school")
 
@@ -62,9 +63,7 @@ def told(
             "status": "listed",
         }
     )
-    lists = lists.with_columns(descriptor="name", **dict.fromkeys(("problem", "pair", "cluster"), pl.lit(None))).select(
-        pl.col(one).cast(kind) for one, kind in LISTS.items()
-    )
+    lists = conform(lists.with_columns(descriptor="name"), LISTS)
     concept, story, character = np.nonzero(holds)
     mentions = lists.select("attempt", "character")[2 * story + character]
     return lists, mentions.with_columns(concept=pl.format("concept {}", pl.Series(concept)))

@@ -19,6 +19,7 @@ from tiltmeter.associations.significance.discovery import halves_of
 from tiltmeter.associations.stage_tables import ASSOCIATIONS, LISTS
 from tiltmeter.errors import InputError
 from tiltmeter.stats import greater, log_odds, rate_difference, stratified_greater, stratified_rate_difference
+from tiltmeter.study import conform
 
 List = tuple[str, str | None, Sequence[str | None]]  # identity, context, concepts
 
@@ -34,9 +35,10 @@ def tables(
              repetitions[number % len(repetitions)], None, None, "listed", None)
             for number, (who, where, _) in enumerate(rows)
         ],
-        schema=dict(LISTS),
+        schema=dict(list(LISTS.items())[:13]),
         orient="row",
     )  # fmt: skip
+    lists = conform(lists, LISTS)
     pairs = [(f"story {number}#0", 0, concept) for number, row in enumerate(rows) for concept in row[2]]
     return lists, pl.DataFrame(pairs, schema={"attempt": pl.String, "character": pl.Int8, "concept": pl.String}, orient="row")
 
@@ -76,7 +78,8 @@ def simulated(
             "status": "listed",
             **dict.fromkeys(("problem", "pair", "cluster")),
         }
-    ).select(pl.col(name).cast(kind) for name, kind in LISTS.items())
+    )
+    lists = conform(lists, LISTS)
     holders, held = np.nonzero(holds)
     mentions = lists.select("attempt", "character")[holders].with_columns(concept=pl.format("concept {}", pl.Series(held)))
     return lists, mentions

@@ -222,3 +222,15 @@ def test_any_text_is_read(text: str, names: list[str | None]) -> None:
     owners = mentions.select("attempt", "character").unique().join(lists.filter(status="listed"), on=["attempt", "character"])
     assert owners.height == (lists["status"] == "listed").sum()
     assert unify_words(counted(mentions)).height == mentions["phrase"].n_unique()
+
+
+def test_the_share_of_words_that_are_about_no_character_is_known_for_each_list() -> None:
+    lists, _ = tables(
+        [
+            (["Anna"], "Anna is calm. Lucas was rude."),
+            (["Anna", "Emily"], "Anna is calm. Emily is kind. Lucas was rude."),
+            (["Anna"], "Anna is calm."),
+            ([None], "Lucas was rude."),
+        ]
+    )
+    assert lists["unattributed"].to_list() == [1 / 2, 1 / 3, 1 / 3, 0, 0]

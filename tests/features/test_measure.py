@@ -195,3 +195,14 @@ def test_no_text_at_all(opener: Opener, polar: Path, own: ModuleType) -> None:
         assert found.values.rows() == [(None,) * 8] * len(texts)
         assert found.values.width == 8
         assert found.problems == {}
+
+
+def test_words_of_agency_and_communion_count_in_any_form_and_only_whole(opener: Opener) -> None:
+    texts = pl.Series(
+        ["She leads, ambitious and CONFIDENT.", "He supports his communities.", "disconfident supporting-cast", "1, 2!", None]
+    )
+    found = measured(opener, ["agency", "communion"], texts)
+    assert found.values["agency"].to_list() == [2 / 5, 0.0, 0.0, None, None]
+    assert found.values["communion"].to_list() == [0.0, 2 / 4, 0.0, None, None]
+    assert found.problems == {"agency": 1, "communion": 1}
+    assert found.reasons["agency"] == "the text contains no words"

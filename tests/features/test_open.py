@@ -23,9 +23,9 @@ def opened(opener: Opener, *names: str) -> list[Feature]:
 
 
 def test_the_catalogue_has_the_published_features() -> None:
-    assert list(FEATURES) == ["sentiment", "regard", "toxicity", "stereotype", "personality", "vader", "distance"]
+    assert list(FEATURES) == ["sentiment", "regard", "toxicity", "stereotype", "personality", "vader", "agency", "communion", "distance"]
     columns = {column.name: column for described in FEATURES.values() for column in described.columns}
-    assert len(columns) == sum(len(described.columns) for described in FEATURES.values()) == 18
+    assert len(columns) == sum(len(described.columns) for described in FEATURES.values()) == 20
     assert [name for name, column in columns.items() if not column.calibrated] == ["distance_cosine", "distance_l1", "distance_l2"]
     neutral = {name: (column.low, column.neutral, column.high) for name, column in columns.items() if column.neutral is not None}
     assert neutral == {"sentiment": (0, 0.5, 1), "regard": (0, 1, 2), "vader_compound": (-1, 0, 1)}

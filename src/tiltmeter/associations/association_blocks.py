@@ -249,6 +249,7 @@ def _of_groups(counts: DataFrame, single: DataFrame) -> Table:
         "mean_score": ("mean score", "number", 3),
         "mean_p": ("mean p", "probability", 4),
         "missing": ("missing descriptions", "percent", 0),
+        "mean_unattributed": ("words not attributed", "percent", 5),
     }
     if not single["context"].count():
         del numbers["overall"]

@@ -43,6 +43,7 @@ _UNITS = {
     "mean_score": "score",
     "mean_p": "p",
     "missing": "share",
+    "mean_unattributed": "share",
 }
 _PLACE = ["identity", "context"]
 _PAIR = ["concept", "identity"]
@@ -217,9 +218,11 @@ def _of_identities(reported: DataFrame, basis: Basis) -> DataFrame:
     mean = "score" if basis.options.rules.published else "effect"
     means = {f"mean_{mean}": col(mean).mean(), "mean_p": col.p.mean()}
     numbers = reported.group_by("identity").agg(associations=pl.len(), concepts=col.concept.n_unique(), **means)
-    every = basis.lists.select("identity").unique().join(numbers, on="identity", how="left")
+    unattributed = {} if basis.options.rules.published else {"mean_unattributed": col.unattributed.mean()}
+    every = basis.lists.group_by("identity").agg(**unattributed).join(numbers, on="identity", how="left")
     every = every.with_columns(col("associations", "concepts").fill_null(0))
     rows = every.unpivot(index="identity", variable_name="metric", value_name="estimate").sort("identity", maintain_order=True)
+    rows = rows.filter(col.estimate.is_not_null() | (col.metric != "mean_unattributed"))  # unknown with a judge
     return rows.with_columns(key=~col.metric.str.starts_with("mean_"))
 
 

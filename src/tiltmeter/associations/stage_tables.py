@@ -29,6 +29,7 @@ LISTS: Schema = {
     **{name: kind for name, kind in STORIES.items() if name != "text"},
     "status": String,  # "listed"; "empty": contains no phrase; "missing": could not be extracted (see `problem`)
     "problem": String,  # why a list is missing or incomplete; null otherwise
+    "unattributed": Float64,  # share of the content words of the text that are about none of its characters; null with a judge
 }
 """One row per story and character, in the order of STORIES. Lists are the units that are counted (`n` lists of an identity)."""
 

@@ -11,9 +11,9 @@ from polars import DataFrame, String, col
 from tiltmeter.associations.definitions import AssociationOptions
 from tiltmeter.associations.stage_tables import ASSOCIATIONS
 from tiltmeter.errors import InputError
-from tiltmeter.features.kinds import vader_analyzer
+from tiltmeter.features.kinds import themes, vader_analyzer
 from tiltmeter.readers.content_words import lemmas_of
-from tiltmeter.yaml_files import packaged_yaml, read_yaml
+from tiltmeter.yaml_files import read_yaml
 
 TONED = 2.0
 """Smallest absolute valence, from -4 to 4, of a word of positive or negative tone in the VADER lexicon."""
@@ -28,22 +28,21 @@ def theme_words(options: AssociationOptions) -> DataFrame:
     InputError
         The user's file is not a mapping from themes to lists of words.
     """
-    themes: dict[str, list[str]]
+    known: dict[str, list[str]]
     if options.themes is None:
-        ours = packaged_yaml(Path(__file__).with_suffix(".yaml"))
-        themes = {name: text.split() for name, text in ours.get(options.language, {}).items()}
+        known = themes(options.language)
     else:
         given: Any = read_yaml(Path(options.themes), "themes")
         lists = given.values() if isinstance(given, dict) else [None]
         if not all(isinstance(words, list) and all(isinstance(one, str) for one in words) for words in lists):
             raise InputError(f"the themes {options.themes} are not a mapping from the name of a theme to a list of words")
-        themes = given
+        known = given
     if options.language == "en":
         lexicon = vader_analyzer().lexicon
-        themes = themes | {
+        known = known | {
             name: [word for word, valence in lexicon.items() if valence * sign >= TONED and word.isalpha()] for name, sign in _TONES.items()
         }
-    rows = [(name, word) for name, words in themes.items() for word in words]
+    rows = [(name, word) for name, words in known.items() for word in words]
     return DataFrame(rows, schema={"theme": String, "word": String}, orient="row")
 
 

@@ -70,10 +70,10 @@ def extract(stories: DataFrame, prompts: DataFrame, language: str = "en", terms:
     texts = stories.group_by("attempt", maintain_order=True).agg(col.text.first().fill_null(""), col.name, col.character)
     joined = [form for form in load_terms(terms).forms() if " " in form]
     found = [_read(part, language, joined) for part in texts.iter_slices(_AT_ONCE)] or [_read(texts, language, joined)]
-    problems, mentions = (pl.concat(tables) for tables in zip(*found, strict=True))
+    problems, mentions, shares = (pl.concat(tables) for tables in zip(*found, strict=True))
     mentions = mentions.with_columns(echo=_echoes(mentions, prompts, language))
     owner = ["attempt", "character"]
-    lists = beside(stories, problems, *owner)
+    lists = beside(beside(stories, problems, *owner), shares, "attempt")
     lists = beside(lists, mentions.select(owner).unique().with_columns(held=True), *owner)
     status = when(col.problem.is_not_null()).then(lit("missing")).when("held").then(lit("listed")).otherwise(lit("empty"))
     lists = lists.with_columns(status=status)
@@ -81,8 +81,8 @@ def extract(stories: DataFrame, prompts: DataFrame, language: str = "en", terms:
     return conform(lists, LISTS), conform(kept, MENTIONS)
 
 
-def _read(texts: DataFrame, language: str, joined: Sequence[str]) -> tuple[DataFrame, DataFrame]:
-    """Return the `problem` of each list with one, and the phrases of each list, of some texts."""
+def _read(texts: DataFrame, language: str, joined: Sequence[str]) -> tuple[DataFrame, DataFrame, DataFrame]:
+    """Return the `problem` of each list with one, the phrases of each list, and the share of each text that is `unattributed`."""
     owners = texts.with_row_index("row").select("row", "attempt", "character", "name")
     people = owners.explode("character", "name").with_columns(who=col.character, several=pl.len().over("row") > 1)
     sentences = sentences_of(texts["text"])
@@ -94,7 +94,8 @@ def _read(texts: DataFrame, language: str, joined: Sequence[str]) -> tuple[DataF
         sentences.select("number", "sentence"), on="number", maintain_order="left"
     )
     problems = _problems(texts["text"], words, said, people, language)
-    return problems, mentions.select("attempt", "character", "phrase", "sentence")
+    shares = words.filter("content").group_by("row").agg(unattributed=(col.who < 0).mean()).join(owners, on="row")
+    return problems, mentions.select("attempt", "character", "phrase", "sentence"), shares.select("attempt", "unattributed")
 
 
 def _problems(texts: Series, words: DataFrame, said: DataFrame, people: DataFrame, language: str) -> DataFrame:

@@ -70,6 +70,8 @@ WORDS = {
     "vader_compound": "sentiment (VADER)",
     "vader_positive": "positive words (VADER)",
     "vader_negative": "negative words (VADER)",
+    "agency": "words of agency",
+    "communion": "words of communion",
 }
 """Names of features for readers."""
 SENTIMENTS = ("vader_compound", "sentiment", "regard")

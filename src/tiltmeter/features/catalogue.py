@@ -9,7 +9,7 @@ from typing import Final
 
 from tiltmeter import registry
 from tiltmeter.errors import InputError
-from tiltmeter.features.kinds import ByClassifier, ByFunction, ByLexicon, Described, Distance, Feature
+from tiltmeter.features.kinds import ByClassifier, ByFunction, ByLexicon, ByWords, Described, Distance, Feature
 from tiltmeter.features.scoring import FeatureColumn
 from tiltmeter.models import Classifier, Encoder
 from tiltmeter.registry import did_you_mean
@@ -77,10 +77,10 @@ def open_features(names: Sequence[str], *, encoder: Callable[[str], Encoder], cl
 
 
 def _known_feature(described: Described, model: str, encoder: Callable[[str], Encoder], classifier: Callable[[str], Classifier]) -> Feature:
-    if described.kind == "lexicon":
+    if described.model is None:
         if model:
             raise InputError(f"{described.name}={model}: {described.name} uses no model; write only {described.name}")
-        return ByLexicon(described)
+        return (ByLexicon if described.kind == "lexicon" else ByWords)(described)
     place = model or described.model or ""
     if described.kind == "distance":
         return Distance(described, encoder(place), place)

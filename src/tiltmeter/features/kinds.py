@@ -1,4 +1,4 @@
-"""Kinds of features: classifier, lexicon, distance to the baseline, and the user's function."""
+"""Kinds of features: classifier, VADER, share of words of a list, distance to the baseline, and the user's function."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
-from polars import DataFrame, Series
+from polars import DataFrame, Series, String
 
 from tiltmeter.arrays import Floats, Integers
 from tiltmeter.errors import InputError
@@ -28,11 +29,13 @@ from tiltmeter.features.scoring import (
     score_all,
 )
 from tiltmeter.models import Classifier, Encoder
+from tiltmeter.yaml_files import packaged_yaml
 
 PAIRS_AT_ONCE = 16_384
 """Number of pairs whose differences are computed at a time (about 100 MB for 384 dimensions in double precision)."""
 WORDS_READ = 2000
 """Maximum number of words and maximum number of emojis of a text that VADER scores."""
+_WORD = r"\p{L}+(?:[-'’]\p{L}+)*"
 _BEFORE, _AFTER = 3, 2
 """Number of words before and after a word that VADER's rules use."""
 
@@ -43,7 +46,7 @@ class Described:
 
     name: str
     title: str
-    kind: Literal["classifier", "lexicon", "distance"]
+    kind: Literal["classifier", "lexicon", "words", "distance"]
     model: str | None
     """Folder of the model, or its name on the Hugging Face Hub; None if no model is needed."""
     licence: str | None
@@ -189,6 +192,34 @@ class ByFunction(Feature):
             if not math.isfinite(numbers[name]):
                 raise ValueError(f"{name} is {numbers[name]}, not a finite number")
         return numbers
+
+
+class ByWords(Feature):
+    """Share of the words of an English text that belong to a theme, in any inflected form. Negations are ignored."""
+
+    def __init__(self, described: Described) -> None:
+        super().__init__(described.name, described.columns, model=None)
+        self._lemmas = frozenset(map(_lemma, themes("en")[described.name]))
+
+    def score(self, texts: Sequence[str]) -> TextScores:
+        """See `Feature`; a text without words has no value."""
+        words = Series(texts, dtype=String).str.to_lowercase().str.extract_all(_WORD)
+        among = [form for form in words.explode().drop_nulls().unique() if _lemma(form) in self._lemmas]
+        shares = words.list.eval(pl.element().is_in(among)).list.mean()
+        return TextScores(shares.to_numpy()[:, None], shares.null_count(), "the text contains no words" if shares.null_count() else None)
+
+
+@cache
+def themes(language: str) -> dict[str, list[str]]:
+    """Return the words of each theme in a language; empty if there are none."""
+    ours = packaged_yaml(Path(__file__).with_name("themes.yaml"))
+    return {name: text.split() for name, text in ours.get(language, {}).items()}
+
+
+def _lemma(word: str) -> str:
+    from simplemma import lemmatize
+
+    return str(lemmatize(word, "en")).lower()
 
 
 class ByLexicon(Feature):
