@@ -70,6 +70,8 @@ class Column:
         0: always shown. If space is short, columns with the highest rank are omitted first.
     whole
         Whether the column name must not wrap, because it is the name of a model or group.
+    links
+        Titles of the blocks to which the cells lead, for pages; None without a link.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Column:
     kind: Kind = "text"
     rank: int = 0
     whole: bool = False
+    links: Sequence[str | None] = ()
 
 
 def named_model(model: str) -> str:
@@ -307,10 +310,17 @@ class Response(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Responses:
-    """Unedited responses behind an estimate; renderers hide them behind a content warning."""
+    """Unedited responses behind an estimate; renderers hide them behind a content warning.
+
+    Parameters
+    ----------
+    paired
+        Whether these are the responses to two versions of one prompt; renderers mark the passages of the prompts that differ.
+    """
 
     title: str
     rows: Sequence[Response]
+    paired: bool = False
 
 
 @dataclass(frozen=True, slots=True)

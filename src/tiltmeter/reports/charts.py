@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import itertools
 import re
@@ -13,7 +14,7 @@ from xml.etree import ElementTree as ET
 from polars import DataFrame, Float64, String
 
 from tiltmeter.blocks import Bars, Block, Chart, Details, Dots, Heatmap, IntervalRow, Intervals, Pairs
-from tiltmeter.reports.words import in_words, place, scale_of, written
+from tiltmeter.reports.words import in_words, numbers_of, place, scale_of, written
 from tiltmeter.safe_writing import writing
 from tiltmeter.sanitising import printable, shortened
 
@@ -101,6 +102,26 @@ def svg(block: Chart) -> Markup:
     del root.attrib["height"]
     root.attrib |= {"role": "img", "aria-label": printable(in_words(block)), "style": f"max-width:{width}px;min-width:min({width}px,720px)"}
     return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704 - the serialiser has escaped all texts
+
+
+def saved(block: Chart, *, drawn: bool) -> list[tuple[str, str, str]]:
+    """Return the format, the file name and the content (a data URL) of each file as which a page offers the chart.
+
+    Parameters
+    ----------
+    drawn
+        Whether to offer the chart itself as SVG, besides its numbers as CSV.
+    """
+    import vl_convert
+
+    files = [("CSV", "text/csv", numbers_of(block).write_csv())]
+    if drawn:
+        files.append(("SVG", "image/svg+xml", vl_convert.vegalite_to_svg(_spec(block, "white"))))
+    name = file_name(block.title)
+    return [
+        (kind, f"{name}.{kind.lower()}", f"data:{media};base64,{base64.b64encode(content.encode()).decode()}")
+        for kind, media, content in files
+    ]
 
 
 def _tidy(root: ET.Element, name: str) -> None:

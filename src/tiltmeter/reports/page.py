@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiltmeter.blocks import Block, Heading, Headline, Heatmap, Intervals
+from tiltmeter.blocks import Block, Column, Details, Heading, Headline, Heatmap, Intervals, Table
 from tiltmeter.quantities import interval, quantity
-from tiltmeter.reports.charts import paint_rules, svg
+from tiltmeter.reports.charts import file_name, paint_rules, saved, svg
 from tiltmeter.reports.words import (
     MARK_LETTERS,
     NUMERIC,
     constant,
+    contrast,
     in_every_row,
     in_words,
     level_words,
@@ -64,8 +65,9 @@ def write_page(report: Report, path: Path) -> Path:
     """Write the page atomically and return its path; raises InputError if the file cannot be written."""
     contents = [(i, block.text) for i, block in enumerate(report.blocks) if isinstance(block, Heading) and block.level <= 2]
     first = next((block for block in report.blocks if isinstance(block, Headline)), None)
+    targets = {link for column in _columns(report.blocks) for link in column.links if link}
     page = _templates().get_template("page.html.j2")
-    text = page.render(report=report, contents=contents, first=first, paint_rules=paint_rules(), charts=True)
+    text = page.render(report=report, contents=contents, first=first, paint_rules=paint_rules(), charts=True, targets=targets)
     with writing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return path
@@ -73,7 +75,16 @@ def write_page(report: Report, path: Path) -> Path:
 
 def as_html(report: Report) -> str:
     """Render the blocks as an HTML fragment for notebooks, without charts and with truncated tables."""
-    return _templates().get_template("fragment.html.j2").render(report=report, rows=NOTEBOOK_ROWS, charts=False, first=None)
+    return _templates().get_template("fragment.html.j2").render(report=report, rows=NOTEBOOK_ROWS, charts=False, first=None, targets=())
+
+
+def _columns(blocks: Iterable[Block]) -> Iterator[Column]:
+    """Yield the columns of tables and interval plots, including those within `Details`."""
+    for block in blocks:
+        if isinstance(block, Details):
+            yield from _columns(block.blocks)
+        elif isinstance(block, Table | Intervals):
+            yield from block.columns if isinstance(block, Table) else block.further
 
 
 @cache
@@ -90,10 +101,10 @@ def _templates() -> Environment:
         finalize=lambda value: printable(value) if isinstance(value, str) else value,  # removes control characters from external text
     )
     environment.globals.update(
-        written=written, number=number, level_words=level_words, constant=constant, in_every_row=in_every_row, not_run=not_run
+        written=written, number=number, level_words=level_words, constant=constant, contrast=contrast, in_every_row=in_every_row, not_run=not_run
     )
     environment.globals.update(letters=MARK_LETTERS, numeric=NUMERIC, kind=lambda block: type(block).__name__, table_of=table_of)
-    environment.globals.update(in_words=in_words, quantity=quantity, interval=interval, svg=svg, strips=strips, shades=shades, zip=zip)
+    environment.globals.update(in_words=in_words, quantity=quantity, interval=interval, svg=svg, anchor=file_name, saved=saved, strips=strips, shades=shades, zip=zip)
     return environment
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from polars import DataFrame, Series
 
 from tiltmeter.blocks import (
     MARKS,
@@ -25,6 +29,8 @@ from tiltmeter.blocks import (
 )
 from tiltmeter.quantities import interval, number as number, quantity
 
+AROUND, PASSAGES, MOST_WORDS = 6, 4, 1500
+"""Number of words shown around a passage that differs, of passages shown, and of words of a text that are compared."""
 MARK_LETTERS = dict(zip((*RANGES, UNDECIDED, UNGRADED), ("A", "A–B", "B", "B–C", "B–D", "C", "C–D", "D", "?", "–"), strict=True))
 NUMERIC = ("number", "quantity", "signed", "count", "percent", "probability")
 """Kinds of columns whose cells are right-aligned."""
@@ -147,6 +153,19 @@ def table_of(block: Table | Chart) -> Table:
             return Table(block.title, [Column("", labels, "name"), *cells], note=ends + block.note)
 
 
+def numbers_of(block: Chart) -> DataFrame:
+    """Return the numbers of a chart, unrounded where it has them, as a table."""
+    if isinstance(block, Intervals):
+        rows = [(*row[:5], row.about, row.mark and row.mark.mark, row.unit) for row in block.rows]
+        names = (*block.names, "estimate", "low", "high", "about", "mark", "unit")
+        table = DataFrame(rows, schema=[name or "panel" for name in names], orient="row")
+        return table.select(one for one in table if one.null_count() < table.height and set(one) != {""})
+    columns = table_of(block).columns
+    raw = ("number", "signed", "count", "percent", "probability")
+    values = ([one if column.kind in raw else written(one, column.kind) for one in column.values] for column in columns)
+    return DataFrame([Series(column.name or "row", one) for column, one in zip(columns, values, strict=True)])
+
+
 def series_of(block: Bars | Heatmap | Dots) -> tuple[Sequence[str], Mapping[str, Sequence[float | None]]]:
     """Return the labels of a chart, and its values by series; for a heat map these are the rows and columns."""
     if isinstance(block, Heatmap):
@@ -168,6 +187,32 @@ def in_words(block: Chart) -> str:
         return f"{block.title}: no value."
     least, most = min(found), max(found)
     return f"{block.title}: {len(found)} values from {number(least[0])} ({least[1]}) to {number(most[0])} ({most[1]}). {block.note}".strip()
+
+
+def contrast(one: str, other: str) -> tuple[list[tuple[str, bool]], list[tuple[str, bool]]]:
+    """Return the differing passages of two texts with the words around them.
+
+    Returns
+    -------
+    tuple
+        For each text its pieces in order, each with whether it differs from the other text; "…" stands for words that are left out.
+    """
+    words = [re.findall(r"\S+\s*", text)[:MOST_WORDS] for text in (one, other)]
+    same = difflib.SequenceMatcher(None, *words, autojunk=False).get_opcodes()
+    shown = [place for place, (change, *_) in enumerate(same) if change != "equal"][:PASSAGES]
+    pieces: tuple[list[tuple[str, bool]], list[tuple[str, bool]]] = ([], [])
+    for place, (change, *spans) in enumerate(same[: shown[-1] + 2] if shown else same):
+        for side, (start, end) in enumerate((spans[:2], spans[2:])):
+            run = words[side][start:end]
+            if change == "equal":
+                before = run[:AROUND] if place > 0 else []
+                after = run[-AROUND:] if place + 1 < len(same) else []
+                cut = len(run) > len(before) + len(after)
+                run = [*before, "… ", *after] if cut else run
+            if run:
+                passage = "".join(run)
+                pieces[side].append((passage.rstrip() if change != "equal" else " " * (place > 0) + passage, change != "equal"))
+    return pieces
 
 
 def scale_of(rows: Iterable[IntervalRow]) -> tuple[list[float], list[str], list[str]]:

