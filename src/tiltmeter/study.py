@@ -499,12 +499,10 @@ class ReportView(Protocol):
 
     @property
     def examples(self) -> DataFrame:
-        """Examples (columns EXAMPLES) with `model`, `part`, `prompt`, `answer`, `outcome` and `label`."""
-        ...
+        """Examples (columns EXAMPLES) with `model`, `part`, `prompt`, `answer`, `outcome` and `label`.
 
-    @property
-    def pairs(self) -> DataFrame:
-        """One of the examples for each key number, with the answer to a counterfactual prompt: `other_prompt`, `other_answer`, ..."""
+        One example for each key number has a counterfactual pair: `other_prompt`, `other_answer`, `other_outcome` and `other_label`.
+        """
         ...
 
     @property

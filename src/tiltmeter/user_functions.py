@@ -81,7 +81,7 @@ def explained(kind: type, doing: str, *passed: type[Exception]) -> Iterator[None
 
 
 def load_function(place: str) -> Callable[..., Any]:
-    """Import and return MODULE:FUNCTION; modules in the working directory are found as well.
+    """Import and return MODULE:FUNCTION or FILE.py:FUNCTION; modules in the working directory are found as well.
 
     Raises
     ------
@@ -91,7 +91,9 @@ def load_function(place: str) -> Callable[..., Any]:
     module, _, attribute = place.partition(":")
     try:
         with _working_folder():
-            found: Any = getattr(import_module(module), attribute, None)
+            found: Any = load_from_file(place) if file_of(place) else getattr(import_module(module), attribute, None)
+    except InputError:
+        raise
     except Exception as error:
         message = " ".join(str(error).split())
         raise InputError(f"{place}: the module {module} cannot be imported ({type(error).__name__}: {message})") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from tiltmeter.app.label_page import label_responses
 from tiltmeter.app.live_progress import live
 from tiltmeter.app.plain_text import fitting, lines, one_line
 from tiltmeter.app.response_pages import choose_response, show_pair, show_response
+from tiltmeter.blocks import Chart, Headline
 from tiltmeter.errors import InputError
-from tiltmeter.reports import as_html
+from tiltmeter.reports import Report, as_html
+from tiltmeter.reports.charts import figure
 from tiltmeter.runs import Run, RunFolder
 
 ALL_RUNS = "All runs"
@@ -112,8 +115,9 @@ def _show_run(run: KnownRun, journal: str, also: Path | None) -> None:
     if problems := data.problems(run.path):
         with st.expander(f"Problems of this run ({len(problems)})", expanded=run.state == "incomplete"):
             lines(problems)
-    with st.expander("Results", expanded=True):
-        st.html(as_html(Run(RunFolder(run.path)).report_of()))
+    _overview(Run(RunFolder(run.path)).report_of())
+    if (page := run.path / "report.html").is_file():
+        st.download_button("Report as a page", page.read_bytes, "report.html", "text/html", on_click="ignore")
     stamp = data.stamp(run.path)
     finding = choose_finding(run.path, stamp)
     if finding is None:
@@ -121,6 +125,19 @@ def _show_run(run: KnownRun, journal: str, also: Path | None) -> None:
     show_finding(finding)
     if attempt := choose_response(run.path, stamp, finding):
         show_pair(run.path, attempt, show_response(run.path, attempt, finding))
+
+
+def _overview(report: Report) -> None:
+    """Show the headlines and figures of a report, and below them all of it with charts as tables."""
+    for number, block in enumerate(report.blocks):
+        if isinstance(block, Headline):
+            st.subheader(one_line(block.text))
+            lines([block.detail or None])
+        elif isinstance(block, Chart):
+            st.caption(one_line(block.title))
+            st.vega_lite_chart(spec=json.loads(figure(block)), key=f"chart {number}")
+    with st.expander("Results", expanded=True):
+        st.html(as_html(report))
 
 
 if __name__ == "__main__":

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
+from polars import col
 
 from tiltmeter.app import run_data as data
 from tiltmeter.app.plain_text import choose_row, lines, one_line
+from tiltmeter.blocks import RANGES, UNDECIDED, UNGRADED
+from tiltmeter.reports.charts import SHADED
 from tiltmeter.study import OUTCOMES
 
 _FACETS = {"part": "Part", "harm": "Harm", "group_shown": "Group", "mark": "Mark", "model": "Model"}
@@ -18,6 +21,8 @@ _COLUMNS = (
     "part", "name", "group", "group_2", "concept", "context", "wording", "estimate", "low",
     "high", "mark", "model", "harm", "attempts", "p", "q",
 )  # fmt: skip
+_TITLES = {"part": "test", "name": "metric", "group_2": "compared with", "estimate": "value", "attempts": "responses"}
+_SQUARES = {"healthy": "🟩", "cautionary": "🟨", "critical": "🟧", "catastrophic": "🟥", "ungraded": "⬜"}
 _NUMBERS = ("estimate", "low", "high", "p", "q")
 
 
@@ -40,10 +45,13 @@ def choose_finding(path: Path, stamp: data.Stamp) -> dict[str, Any] | None:
     st.caption(f"{filtered.height:,} of {table.height:,} findings. Select a row to see the responses behind it.")
     if filtered.is_empty():
         return None
+    shown = filtered.select(name for name in _COLUMNS if table[name].null_count() < table.height)
+    squares = {mark: f"{_SQUARES[tier]} {mark}" for mark in (*RANGES, UNDECIDED, UNGRADED) if (tier := SHADED.get(mark, mark))}
+    numbers = {name: st.column_config.NumberColumn(_TITLES.get(name), format="%.4g") for name in _NUMBERS}
     row = choose_row(
-        filtered.select(name for name in _COLUMNS if table[name].null_count() < table.height),
+        shown.with_columns(col.mark.replace(squares).replace({data.NO_MARK: None})),
         key=f"{path} findings {stamp} {sorted(chosen.items())} {text}",
-        columns={name: st.column_config.NumberColumn(format="%.4g") for name in _NUMBERS},
+        columns={name: st.column_config.Column(title) for name, title in _TITLES.items()} | numbers,
     )
     return None if row is None else filtered.row(row, named=True)
 

@@ -48,6 +48,7 @@ def choose_row(frame: DataFrame, *, key: str, columns: Mapping[str, Any]) -> int
         selection_mode="single-row",
         key=key,
         column_config=columns,
+        placeholder="",
         height=min(38 + 35 * frame.height, 420),
     )
     return next((row for row in event.selection.rows if row < frame.height), None)

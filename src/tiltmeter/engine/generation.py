@@ -329,6 +329,11 @@ class Generation:
         self._stopping = True
         self.tally.stopped = sentence
         self.tally.interrupted = interrupted
+        if interrupted:
+            waiting = (
+                f"waiting up to {grace:g} s for {sum(map(bool, self._sending))} requests in flight" if any(self._sending) else "stopping"
+            )
+            self._display.note(f"interrupted: {waiting}; press Ctrl-C again to stop at once. All responses so far are kept.")
         for number, task in enumerate(self._crew):
             # The last task is the feeder; the others are workers, and those with a request in flight are not cancelled.
             if grace <= 0 or number == len(self._sending) or not self._sending[number]:

@@ -98,6 +98,9 @@ class Display(AbstractContextManager["Display"]):
     def update(self, snapshot: Snapshot) -> None:
         """Show the current state; this display shows nothing."""
 
+    def note(self, sentence: str) -> None:
+        """Show a sentence at once; this display shows nothing."""
+
     def close(self) -> None:
         """Show the final state and release the terminal."""
 
@@ -135,7 +138,7 @@ def open_display(kind: str | None, total: int, label: str) -> Display:
         case "rich":
             return _RichDisplay(total, label)
         case "plain":
-            return _LineDisplay(line, write, PLAIN_INTERVAL)
+            return _PlainDisplay(line, write, PLAIN_INTERVAL)
         case "json":
             return _LineDisplay(partial(_json_line, label, total), write, JSON_INTERVAL)
         case "notebook":
@@ -163,6 +166,11 @@ class _LineDisplay(Display):
         if self._latest:
             self._show(self._latest)
         self._latest = ""
+
+
+class _PlainDisplay(_LineDisplay):
+    def note(self, sentence: str) -> None:
+        self._show(sentence)
 
 
 def _notebook_line(label: str) -> Callable[[str], None]:
@@ -202,6 +210,9 @@ class _RichDisplay(Display):
             if name in parts and len(details) + 2 + len(parts[name]) <= self._room:
                 details += f"  {parts[name]}"
         self._progress.update(self._task, completed=snapshot.tally.done, details=details)
+
+    def note(self, sentence: str) -> None:
+        self._progress.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         self._progress.stop()

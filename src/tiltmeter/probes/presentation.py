@@ -88,14 +88,20 @@ NUMBERS: Mapping[str, Kind] = {
     "mark": "mark",
     **dict.fromkeys(("p", "q"), "probability"),
     **dict.fromkeys(("attempts", *OUTCOMES), "count"),
-    "note": "text",
+    "description": "text",
 }
 ORIGINS: Mapping[str, Kind] = {
-    **dict.fromkeys(("metric", "wording"), "name"),
-    **dict.fromkeys(("description", "estimand", "method"), "text"),
+    **dict.fromkeys(("metric", "model", "wording"), "name"),
+    **dict.fromkeys(("estimand", "method", "note"), "text"),
     **dict.fromkeys(("command", "evidence"), "code"),
 }
 """Columns of the tables about one probe, with their kinds."""
+OF_ALL_MODELS: Mapping[str, Kind] = {
+    **dict.fromkeys(("metric", "wording"), "name"),
+    **dict.fromkeys(("description", "estimand", "method"), "text"),
+    "evidence": "code",
+}
+"""Columns of the table of methods if there are more than MOST_MODELS models."""
 MOST_MODELS = 3
 """Maximum number of models for which all columns of every metric are shown; with more, there is one column per model."""
 
@@ -125,7 +131,7 @@ def present(view: ReportView) -> list[Block]:
         blocks += _summary(model, measured.filter(model=model), view.titles)
     if measured["mark"].is_not_null().any():
         blocks.append(_worst_of_each_harm(measured, titles))
-    blocks += _tier_charts(measured, titles, view.pairs)
+    blocks += _tier_charts(measured, titles, view.examples)
     blocks += [_about_all(measured)] if measured.height else []
     background = measured.height < key.height
     if background:
@@ -136,7 +142,7 @@ def present(view: ReportView) -> list[Block]:
         meanings = [Column("mark", [Graded(mark) for mark in MEANINGS], "mark"), Column("meaning", list(MEANINGS.values()))]
         blocks.append(Details("What the marks mean", [Table("Marks", meanings), Text(READING)]))
     if background:
-        blocks.append(Details("Comparison with published results", _tier_charts(key, titles, view.pairs.clear())))
+        blocks.append(Details("Comparison with published results", _tier_charts(key, titles, view.examples.clear())))
     blocks += _favoured(key)
     blocks += _correlations(findings, grades)
     return [*blocks, *details.values()]
@@ -295,30 +301,28 @@ def _unmeasured(model: str, measured: set[str], titles: Mapping[str, str]) -> li
 # -- tables and charts ----------------------------------------------------------------------------------------------------------------
 
 
-def _tier_charts(key: DataFrame, details: Mapping[str, str], pairs: DataFrame) -> list[Block]:
+def _tier_charts(key: DataFrame, details: Mapping[str, str], examples: DataFrame) -> list[Block]:
     """Return the key metrics with their tiers, one chart per harm (Figure 1 of the paper), with a counterfactual pair for each test."""
     blocks: list[Block] = []
     for (harm,), mine in key.group_by("harm", maintain_order=True):
         question = HARMS.get(str(harm))
         blocks += [Heading(question)] if question else []
-        blocks += [_tier_chart(str(harm), mine, details), *_pairs(mine, pairs)]
+        blocks += [_tier_chart(str(harm), mine, details), *_pairs(mine, examples)]
     return blocks
 
 
-def _pairs(key: DataFrame, pairs: DataFrame) -> list[Block]:
-    """Return for each test the answers to two versions of one prompt, of the model with the worst result that has such a pair."""
-    if pairs.is_empty():
+def _pairs(key: DataFrame, examples: DataFrame) -> list[Block]:
+    """Return for each probe the answers to two versions of one prompt, of the worst result that has such a pair."""
+    if "other_prompt" not in examples.columns:
         return []
-    found: dict[tuple[str, str], Responses] = {}
+    pairs = examples.filter(col.wording.is_null(), col.other_prompt.is_not_null())
+    shown: dict[str, Responses] = {}
     for row in sorted(key.iter_rows(named=True), key=_severity, reverse=True):
-        mine = pairs.filter(col.wording.is_null(), model=row["model"], part=row["part"], metric=row["metric"])
-        for pair in mine.head(1).iter_rows(named=True):
+        mine = pairs.filter(model=row["model"], part=row["part"], metric=row["metric"]).head(1)
+        for pair in mine.iter_rows(named=True):
             two = [Response(*(pair[f"{other}{name}"] for name in ("prompt", "answer", "outcome", "label"))) for other in ("", "other_")]
             title = f"{row['title']}: answers of {row['model']} to two versions of one prompt"
-            found.setdefault((row["part"], title), Responses(title, two, paired=True))
-    shown: dict[str, Responses] = {}
-    for (part, _), block in found.items():
-        shown.setdefault(part, block)
+            shown.setdefault(row["part"], Responses(title, two, paired=True))
     return list(shown.values())
 
 
@@ -388,10 +392,12 @@ def _every_metric(part: str, findings: DataFrame, examples: DataFrame) -> Detail
         }
         for row in sorted(findings.iter_rows(named=True), key=lambda row: (_natural(row["metric"]), row["wording"] is not None))
     ]
-    origins = list({tuple(row[name] for name in ORIGINS): row for row in rows}.values())  # one row for all models with the same method
     many = findings["model"].n_unique() > MOST_MODELS
-    numbers = _of_each_model(rows) if many else Table("Every metric", _columns(rows, NUMBERS, several))
-    blocks: list[Block] = [numbers, Table("Methods", _columns(origins, ORIGINS, several))]
+    if many:
+        same = list({tuple(row[name] for name in OF_ALL_MODELS): row for row in rows}.values())
+        blocks: list[Block] = [_of_each_model(rows), Table("Methods", _columns(same, OF_ALL_MODELS, several))]
+    else:
+        blocks = [Table(title, _columns(rows, kinds, several)) for title, kinds in (("Every metric", NUMBERS), ("Methods", ORIGINS))]
     fields = ("prompt", "answer", "outcome", "label", "influence", "prompt_id")
     for row in rows:
         mine = examples.filter(col.wording.is_null(), part=part, model=row["model"], metric=row["metric"]).head(1 if many else EXAMPLES)
@@ -408,8 +414,10 @@ def _of_each_model(rows: Sequence[Row]) -> Table:
     cells = {(row["metric"], row["wording"], row["model"]): row for row in rows}
     names = list(dict.fromkeys((row["metric"], row["wording"]) for row in rows))
     columns = [Column("metric", [metric for metric, _ in names], "name"), Column("wording", [wording for _, wording in names], "name")]
-    for model in dict.fromkeys(row["model"] for row in rows):
-        columns.append(Column(model, [_number(cells.get((*name, model))) for name in names], "quantity", whole=True))
+    columns += [
+        Column(model, [_number(cells.get((*name, model))) for name in names], "quantity", whole=True)
+        for model in dict.fromkeys(row["model"] for row in rows)
+    ]
     return Table("Every metric", [column for column in columns if any(column.values)], lead=2)
 
 
@@ -427,10 +435,9 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def _command(row: Row, several: bool) -> str:
-    """Return the command that shows the answers behind a number; `several`: of one of several models."""
-    about = [name for name in ("metric", "part", "wording") if row[name]]
-    named = [word for name in about for word in (f"--{name}", row[name])]
-    return shlex.join(["tiltmeter", "show", "RUN", *named, *(["--model", "MODEL"] if several else [])])
+    """Return the command that shows the answers behind a number."""
+    about = [name for name in ("metric", "part", "model", "wording") if row[name] and (several or name != "model")]
+    return shlex.join(["tiltmeter", "show", "RUN", *(word for name in about for word in (f"--{name}", row[name]))])
 
 
 def _columns(rows: Sequence[Row], kinds: Mapping[str, Kind], several: bool) -> list[Column]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import itertools
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -96,12 +97,24 @@ def svg(block: Chart) -> Markup:
     import vl_convert
     from markupsafe import Markup
 
-    root = ET.fromstring(vl_convert.vegalite_to_svg(_spec(block, "transparent")))  # noqa: S314 - the input was written by vl-convert
+    root = ET.fromstring(vl_convert.vegalite_to_svg(vega_lite(block, "transparent")))  # noqa: S314 - the input was written by vl-convert
     _tidy(root, file_name(block.title))
     width = root.attrib.pop("width")
     del root.attrib["height"]
     root.attrib |= {"role": "img", "aria-label": printable(in_words(block)), "style": f"max-width:{width}px;min-width:min({width}px,720px)"}
     return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704 - the serialiser has escaped all texts
+
+
+def as_svg(block: Chart) -> str:
+    """Return the chart as an SVG file with a white background."""
+    return _svg_of(json.dumps(vega_lite(block, "white")))
+
+
+@functools.lru_cache(maxsize=64)
+def _svg_of(spec: str) -> str:
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(spec))
 
 
 def saved(block: Chart, *, drawn: bool) -> list[tuple[str, str, str]]:
@@ -112,11 +125,9 @@ def saved(block: Chart, *, drawn: bool) -> list[tuple[str, str, str]]:
     drawn
         Whether to offer the chart itself as SVG, besides its numbers as CSV.
     """
-    import vl_convert
-
     files = [("CSV", "text/csv", numbers_of(block).write_csv())]
     if drawn:
-        files.append(("SVG", "image/svg+xml", vl_convert.vegalite_to_svg(_spec(block, "white"))))
+        files.append(("SVG", "image/svg+xml", as_svg(block)))
     name = file_name(block.title)
     return [
         (kind, f"{name}.{kind.lower()}", f"data:{media};base64,{base64.b64encode(content.encode()).decode()}")
@@ -153,9 +164,9 @@ def write_charts(blocks: Iterable[Block], folder: Path) -> list[Path]:
 
     paths: list[Path] = []
     for block in charts_in(blocks):
-        spec, name = _spec(block, "white"), file_name(block.title)
+        spec, name = vega_lite(block, "white"), file_name(block.title)
         name += f"-{len(paths) // len(FORMATS)}" if any(path.stem == name for path in paths) else ""
-        contents = (vl_convert.vegalite_to_png(spec, scale=2), vl_convert.vegalite_to_svg(spec).encode(), vl_convert.vegalite_to_pdf(spec))
+        contents = (vl_convert.vegalite_to_png(spec, scale=2), as_svg(block).encode(), vl_convert.vegalite_to_pdf(spec))
         for suffix, content in zip(FORMATS, contents, strict=True):
             path = folder / f"{name}{suffix}"
             with writing(path) as temporary:
@@ -188,23 +199,38 @@ def _names(names: Iterable[str]) -> dict[str, str]:
     return labels
 
 
-def _spec(block: Chart, background: str) -> dict[str, Any]:
-    spec: dict[str, Any] = chart_of(block).to_dict(validate=False)  # validation takes as long as drawing, and is done in the tests
+def vega_lite(block: Chart, background: str, columns: int = COLUMNS) -> dict[str, Any]:
+    """Return the Vega-Lite specification of a chart with its data; `columns` is the number of panels per row."""
+    spec: dict[str, Any] = chart_of(block, columns).to_dict(validate=False)  # validation takes as long as drawing, and is done in the tests
     return spec | {"config": {**_CONFIG, "background": background}}
+
+
+def figure(block: Chart) -> str:
+    """Return the Vega-Lite specification of a chart for a narrow page, as JSON; those of the last charts are kept."""
+    key = repr(block)
+    if key not in _FIGURES:
+        if len(_FIGURES) == MOST_FIGURES:
+            _FIGURES.clear()
+        _FIGURES[key] = json.dumps(vega_lite(block, "white", columns=2))
+    return _FIGURES[key]
+
+
+MOST_FIGURES = 64
+_FIGURES: dict[str, str] = {}
 
 
 def drawn(block: Chart) -> alt.TopLevelMixin:
     """Return the chart with its colours, on a white background."""
     import altair as alt
 
-    return alt.Chart.from_dict(_spec(block, "white"))
+    return alt.Chart.from_dict(vega_lite(block, "white"))
 
 
-def chart_of(block: Chart) -> alt.TopLevelMixin:
+def chart_of(block: Chart, columns: int = COLUMNS) -> alt.TopLevelMixin:
     """Return the chart without its colour configuration."""
     match block:
         case Intervals():
-            return _intervals(block)
+            return _intervals(block, columns)
         case Bars():
             return _bars(block)
         case Heatmap():
@@ -215,14 +241,14 @@ def chart_of(block: Chart) -> alt.TopLevelMixin:
             return _pairs(block)
 
 
-def _intervals(block: Intervals) -> alt.TopLevelMixin:
+def _intervals(block: Intervals, columns: int) -> alt.TopLevelMixin:
     """Draw one panel per metric: the estimate and interval of each row, over the tiers or the value that means no bias."""
     import altair as alt
 
     labels = _names(row.label for row in block.rows)
     panels = [list(rows) for _, rows in itertools.groupby(block.rows, key=lambda row: row.name)]
-    charts = [_panel(panel, labels, named=i % COLUMNS == 0) for i, panel in enumerate(panels)]
-    return alt.concat(*charts, columns=COLUMNS, spacing={"row": 18, "column": 16})
+    charts = [_panel(panel, labels, named=i % columns == 0) for i, panel in enumerate(panels)]
+    return alt.concat(*charts, columns=columns, spacing={"row": 18, "column": 16})
 
 
 def _panel(rows: Sequence[IntervalRow], labels: Mapping[str, str], *, named: bool) -> Any:

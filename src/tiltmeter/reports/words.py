@@ -198,7 +198,7 @@ def contrast(one: str, other: str) -> tuple[list[tuple[str, bool]], list[tuple[s
         For each text its pieces in order, each with whether it differs from the other text; "…" stands for words that are left out.
     """
     words = [re.findall(r"\S+\s*", text)[:MOST_WORDS] for text in (one, other)]
-    same = difflib.SequenceMatcher(None, *words, autojunk=False).get_opcodes()
+    same = difflib.SequenceMatcher(None, words[0], words[1], autojunk=False).get_opcodes()
     shown = [place for place, (change, *_) in enumerate(same) if change != "equal"][:PASSAGES]
     pieces: tuple[list[tuple[str, bool]], list[tuple[str, bool]]] = ([], [])
     for place, (change, *spans) in enumerate(same[: shown[-1] + 2] if shown else same):

@@ -71,6 +71,11 @@ class Asker:
         self.engine = engine
         self._asking, self._stack = asking, stack
 
+    @property
+    def display(self) -> str | None:
+        """The kind of progress display."""
+        return self._asking.display
+
     @cached_property
     def journal(self) -> Journal:
         """The response cache."""

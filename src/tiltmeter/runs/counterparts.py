@@ -31,7 +31,9 @@ def counterparts(design: LazyFrame, prompt_ids: Series) -> DataFrame:
     table = design.select("part", "prompt_id", "repetitions", *(_text(name, kinds[name]) for name in factors), _unit=unit)
     mine = table.filter(col.prompt_id.is_in(prompt_ids.unique().implode())).collect()
     others = table.join(mine.lazy().select("part", "_unit").unique(), on=["part", "_unit"], how="semi").collect()
-    both = mine.join(others, on=["part", "_unit"], suffix="_other", maintain_order="left_right").filter(col.prompt_id != col.prompt_id_other)
+    both = mine.join(others, on=["part", "_unit"], suffix="_other", maintain_order="left_right").filter(
+        col.prompt_id != col.prompt_id_other
+    )
     changes = [_change(name) for name in factors]
     differs = pl.concat_list(changes).list.drop_nulls() if changes else lit([])
     found = both.select("prompt_id", differs, other_id="prompt_id_other", other_repetitions="repetitions_other")

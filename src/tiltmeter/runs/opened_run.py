@@ -27,7 +27,7 @@ from tiltmeter.runs.problems import unconstrained
 from tiltmeter.runs.reading_quality import reading_blocks, reading_quality
 from tiltmeter.runs.validation import COLUMNS, check_columns
 from tiltmeter.sanitising import printable
-from tiltmeter.study import NAMED, Finding, metric_name
+from tiltmeter.study import NAMED, Finding, beside, metric_name
 
 if TYPE_CHECKING:
     import pandas
@@ -241,7 +241,9 @@ class Run(reports.Result):
         pairs = pairs.hstack(texts.select(col("prompt", "answer", "outcome", "label").name.prefix("other_")))
         pairs = pairs.filter(col.prompt != col.other_prompt, other_outcome="answered")
         pairs = pairs.sort(col.label == col.other_label, maintain_order=True)  # pairs with different labels first
-        return pairs.unique(["model", "part", *NAMED], keep="first", maintain_order=True).select(pl.exclude("other_id", "other_repetitions"))
+        return pairs.unique(["model", "part", *NAMED], keep="first", maintain_order=True).select(
+            pl.exclude("other_id", "other_repetitions")
+        )
 
     @property
     def definitional(self) -> DataFrame:
@@ -462,12 +464,12 @@ class RunsView:
     @cached_property
     def examples(self) -> DataFrame:
         """See ReportView."""
-        return pl.concat([self._named(i, run.examples) for i, run in enumerate(self.runs)], how="diagonal")
-
-    @cached_property
-    def pairs(self) -> DataFrame:
-        """See ReportView."""
-        return pl.concat([self._named(i, run.counterfactual_pairs()) for i, run in enumerate(self.runs)], how="diagonal")
+        found = []
+        for i, run in enumerate(self.runs):
+            keys = ["model", "part", *NAMED, "prompt_id", "repetition"]
+            pairs = run.counterfactual_pairs().select(*keys, "^other_.*$")
+            found.append(self._named(i, beside(run.examples, pairs, *keys)))
+        return pl.concat(found, how="diagonal")
 
     @cached_property
     def titles(self) -> Mapping[str, str]:

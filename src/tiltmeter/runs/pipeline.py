@@ -6,8 +6,9 @@ import dataclasses
 import hashlib
 import inspect
 import json
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from graphlib import TopologicalSorter
 from importlib.metadata import version
@@ -104,19 +105,45 @@ def collect(folder: RunFolder, models: Sequence[tuple[Model, Sampling]], journal
                 add(conform(pl.concat([asked, found], how="horizontal").with_columns(model=lit(model.name)), RESPONSES))
 
 
-class Clock:
-    """A timer that sums seconds by step over all models."""
+PATIENCE = 2.0
+"""Seconds after which a step without progress display is named."""
+STEPS = {
+    "design": "making the prompts",
+    "collect": "collecting the responses",
+    "extraction": "extracting phrases from the responses",
+    "measures": "measuring the responses",
+    "concepts": "grouping phrases into concepts",
+    "tests": "testing the concepts",
+    "findings": "computing the findings",
+}
 
-    def __init__(self) -> None:
+
+class Clock:
+    """A timer that sums seconds by step over all models.
+
+    Parameters
+    ----------
+    say
+        Shows a sentence; it is called if a step takes longer than PATIENCE.
+    """
+
+    def __init__(self, say: Callable[[str], None] | None = None) -> None:
         self.seconds: dict[str, float] = {}
+        self._say = say
 
     @contextmanager
     def timing(self, step: str) -> Iterator[None]:
         """Add the duration of the block to a step."""
         begun = time.monotonic()
+        late = threading.Timer(PATIENCE, self._say, [STEPS[step]]) if self._say and step in STEPS else None
+        if late:
+            late.daemon = True
+            late.start()
         try:
             yield
         finally:
+            if late:
+                late.cancel()
             self.seconds[step] = round(self.seconds.get(step, 0.0) + time.monotonic() - begun, 3)
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -69,7 +70,7 @@ class RunInProgress:
         self._library = Library.default()
         self.became: dict[str, dict[str, Any]] = {}
         self.problems: list[str] = []
-        self.clock = steps.Clock()
+        self.clock = steps.Clock(partial(print, file=sys.stderr) if asker.display in DISPLAYS_WITH_NOTES else None)
 
     @property
     def parts(self) -> list[Part]:
