@@ -399,9 +399,11 @@ def _every_metric(part: str, findings: DataFrame, examples: DataFrame) -> Detail
     else:
         blocks = [Table(title, _columns(rows, kinds, several)) for title, kinds in (("Every metric", NUMBERS), ("Methods", ORIGINS))]
     fields = ("prompt", "answer", "outcome", "label", "influence", "prompt_id")
+    whole = examples.filter(col.wording.is_null(), part=part).group_by("model", "metric", maintain_order=True).head(1 if many else EXAMPLES)
+    of_metric = whole.partition_by("model", "metric", as_dict=True)
     for row in rows:
-        mine = examples.filter(col.wording.is_null(), part=part, model=row["model"], metric=row["metric"]).head(1 if many else EXAMPLES)
-        if row["wording"] is None and mine.height:
+        mine = of_metric.get((row["model"], row["metric"]))
+        if row["wording"] is None and mine is not None:
             title = f"Most influential answers for {row['metric']}{' of ' + row['model'] if several else ''}"
             if not any(isinstance(block, Responses) for block in blocks):
                 blocks.append(Text(INFLUENCE, small=True))

@@ -126,7 +126,7 @@ def saved(block: Chart, *, drawn: bool) -> list[tuple[str, str, str]]:
         Whether to offer the chart itself as SVG, besides its numbers as CSV.
     """
     files = [("CSV", "text/csv", numbers_of(block).write_csv())]
-    if drawn:
+    if drawn and not (isinstance(block, Heatmap) and len(block.rows) * len(block.columns) > MOST_CELLS):
         files.append(("SVG", "image/svg+xml", as_svg(block)))
     name = file_name(block.title)
     return [
@@ -216,6 +216,8 @@ def figure(block: Chart) -> str:
 
 
 MOST_FIGURES = 64
+MOST_CELLS = 200
+"""Maximum number of cells of a heat map that a page offers as SVG: larger ones take long to draw, and the page has them as a table."""
 _FIGURES: dict[str, str] = {}
 
 
