@@ -54,6 +54,7 @@ _THESE_NAMES = (
     "These results are about the names of this study: with fewer than 20 first names of a group, an association may belong to a name"
     " rather than to the group."
 )
+_ATTRIBUTED = "Words not attributed: share of the words of these texts that are about none of the characters; they count for no group."
 _HOW = (
     "To list all associations: tiltmeter show RUN --all. To read the stories of one: tiltmeter show RUN --metric association --part PART"
     " --model MODEL --group GROUP --concept CONCEPT. Add --context LOCATION for an association at one location."
@@ -223,6 +224,8 @@ def _headline(row: Mapping[str, Any], single: DataFrame) -> Headline:
     if found is None:
         return Headline(f"{model}: associations could not be counted", texts)
     text, detail = f"{model}: {found:,.0f} association{'' if found == 1 else 's'} found", []
+    if 0 < (concepts := single["concept"].n_unique()) < single.height:
+        text += f" ({concepts:,} concept{'' if concepts == 1 else 's'})"
     whole = single.filter(col.context.is_null())
     for first in (whole if whole.height else single).head(1).iter_rows(named=True):
         where = f" ({first['context']})" if first["context"] else ""
@@ -255,7 +258,8 @@ def _of_groups(counts: DataFrame, single: DataFrame) -> Table:
         del numbers["overall"]
     columns = [_column(rows, name, *how) for name, how in numbers.items() if name in rows.columns]
     names = _names_of(rows)
-    return Table("Associations of each group", [*names, *columns], lead=len(names))
+    note = _ATTRIBUTED if "mean_unattributed" in rows.columns else ""
+    return Table("Associations of each group", [*names, *columns], lead=len(names), note=note)
 
 
 def _by_location(cells: DataFrame, single: DataFrame) -> list[Block]:

@@ -78,6 +78,8 @@ SENTIMENTS = ("vader_compound", "sentiment", "regard")
 """Features of which larger values are more positive."""
 CERTAIN = f"below {FOUR_FIFTHS}"
 """Verdict on an impact ratio whose whole interval lies below the threshold."""
+NAMED_GROUPS = 3
+"""Maximum number of groups that differ and are named in a headline."""
 MOST = 40
 """Maximum number of rows of a table of further measures."""
 WIDEST = 24
@@ -232,7 +234,7 @@ def _groups_at(end: Expr) -> Expr:
 
 def _named_groups() -> Expr:
     """Return the names of up to three groups, or their number."""
-    return when(pl.len() <= 3).then(col.group.str.join(", ")).otherwise(pl.format("{} groups", pl.len()))
+    return when(pl.len() <= NAMED_GROUPS).then(col.group.str.join(", ")).otherwise(pl.format("{} groups", pl.len()))
 
 
 def _headline(row: Mapping[str, Any], level: float, groups: int) -> Headline:
@@ -250,7 +252,8 @@ def _headline(row: Mapping[str, Any], level: float, groups: int) -> Headline:
     else:
         found = f"no difference in {row['words']} between the {groups} groups {'was shown' if q is not None else 'was tested'}{role}"
     number = row["number_different"] or 0
-    more = f"; {number} of {groups} groups differ{'s' if number == 1 else ''} from the others" if number else ""
+    few = f" ({row['different']})" if 0 < number <= NAMED_GROUPS else ""
+    more = f"; {number} of {groups} groups{few} differ{'s' if number == 1 else ''} from the others" if number else ""
     ends = "" if row["range_low"] is None else f" ({100 * level:g}% interval {_digits(row['range_low'])} to {_digits(row['range_high'])})"
     detail = [f"Range of the group means of {row['words']}: {_digits(row['range'])}{ends}{'' if q is None else f', q {q:.2g}'}."]
     if q is not None and not shown and row["range_high"] is not None:
@@ -303,7 +306,7 @@ def _groups(measured: DataFrame, others: DataFrame, asked: DataFrame, level: flo
     numbers = mine.select("group", "estimate", "low", "high").iter_rows()
     rows = [IntervalRow("", group, value, low, high, null_value=place) for group, value, low, high in numbers]
     differs = when(col.from_others > 0).then(lit("higher")).when(col.from_others < 0).then(lit("lower"))
-    further = [Column("than the others", mine.select(differs).to_series().to_list())] if mine["from_others"].count() else []
+    further = [Column("compared with the others", mine.select(differs).to_series().to_list())] if mine["from_others"].count() else []
     note = "" if place is None else f"Mean of the baseline texts (the line of the figure): {number(place)}."
     title = f"Mean of {about['words']} in the answers about each group"
     return [Intervals(title, rows, level, further, note, names=("", "group"))]
