@@ -7,7 +7,7 @@ contexts. Identities without lists are not compared. Shuffled identities are pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -258,7 +258,6 @@ class CountBlock(NamedTuple):
         return CountBlock._make(column[tests] for column in self)
 
 
-OneSided = Callable[[CountBlock, Index, Index], Floats]
 EVERYONE = -1
 """All other identities together."""
 
@@ -429,20 +428,11 @@ class Compared(NamedTuple):
 
 
 class CountTest:
-    """Tests and intervals of differences of rates for independent lists.
-
-    Parameters
-    ----------
-    tail
-        `one_sided`, or a cached version of it.
-    """
-
-    def __init__(self, tail: OneSided = one_sided) -> None:
-        self.tail = tail
+    """Tests and intervals of differences of rates for independent lists."""
 
     def p(self, block: CountBlock, identity: Index, against: Index) -> Floats:
         """Return one-sided p-values (T,) of the rate of `identity` (T,) being greater than that of `against` (T,)."""
-        return self.tail(block, identity, against)
+        return one_sided(block, identity, against)
 
     def difference(self, block: CountBlock, identity: Index, against: Index, level: float) -> Compared:
         """Return the difference (T,) between the rates of `identity` and `against` (EVERYONE: all others), with its interval."""

@@ -29,7 +29,6 @@ from tiltmeter.arrays import Booleans, Floats, Index, Integers
 from tiltmeter.associations.definitions import DEFAULT, AssociationRules
 from tiltmeter.associations.significance.counts import (
     COUNTS,
-    EVERYONE,
     LEVEL,
     Comparisons,
     CountBlock,
@@ -242,8 +241,6 @@ def _holds(block: CountBlock, sides: Comparisons, rules: AssociationRules) -> Bo
 
 # -- null distribution: the same lists with shuffled identities ---------------------------------------------------------
 
-_MOST = 1 << 8
-"""More than the number of identities, in the key of a cached test."""
 UNITS = ("list", "descriptor")
 ENOUGH = 20
 """Number of shuffles with at least the observed number of associations after which shuffling stops."""
@@ -305,7 +302,7 @@ def shuffled_counts(
         left_out = DataFrame({column: place_of(without[column], known) for column, known in names.items()}).drop_nulls()
         counted[left_out["concept"].to_numpy(), left_out["identity"].to_numpy()] = False
     compared = comparisons_of(incidence.cells.identities, against, reference)
-    tail, by_name = _RememberedTests(fixed=by == "list"), speaks_of_names(lists)
+    by_name = speaks_of_names(lists)
     known: dict[bytes, int] = {}
     counts, reached = [], 0
     for labels in _shuffled_identities(incidence, by, runs, seed):
@@ -314,7 +311,7 @@ def shuffled_counts(
             shuffled = incidence._replace(identity=labels, cells=cells_of(incidence, labels))
             blocks = list(blocks_of(shuffled.cells, rules, minimum))
             # Cluster-robust p-values are never smaller, so they are needed only if independent lists give an association.
-            tests = [CountTest(tail), *([] if rules.published else [ClusterTest(shuffled, tail, by_name=by_name)])]
+            tests = [CountTest(), *([] if rules.published else [ClusterTest(shuffled, by_name=by_name)])]
             known[dealt] = 0
             for test in tests:
                 verdicts = [verdicts_of(block, rules, minimum, test, compared) for block in blocks]
@@ -381,36 +378,6 @@ def permutation_p(
             "p": np.where(np.isnan(effect), np.nan, (1 + reached) / (1 + runs)),
         }
     ).fill_nan(None)
-
-
-class _RememberedTests:
-    """A cached version of `one_sided`, because shuffling gives the same small counts repeatedly.
-
-    Parameters
-    ----------
-    fixed
-        Whether shuffling preserves the number of lists of each identity in each context. The p-value of a comparison is then determined
-        by the context, the total number of lists with the concept (over all contexts: by the concept) and those of both sides.
-    """
-
-    def __init__(self, *, fixed: bool) -> None:
-        self._fixed = fixed
-        self._known: dict[bool, dict[int, float]] = {True: {}, False: {}}
-
-    def __call__(self, block: CountBlock, identity: Index, against: Index) -> Floats:
-        over_all = block.held.shape[2] > 1
-        if not self._fixed or (over_all and (against != EVERYONE).any()):
-            return one_sided(block, identity, against)
-        a, _, c, _ = (one.sum(axis=1).astype(np.int64) for one in counts_of(block, identity, against))
-        most = int(block.lists.sum(axis=(1, 2)).max(initial=0)) + 1
-        keys = block.concept if over_all else (block.context + 1) * _MOST + against + 1
-        for part, size in ((identity, _MOST), (a, most), *([] if over_all else [(c, most)])):
-            keys = keys * size + part
-        known = self._known[over_all]
-        fresh, first, place = np.unique(keys, return_index=True, return_inverse=True)
-        some = first[[key not in known for key in fresh.tolist()]]
-        known |= zip(keys[some].tolist(), one_sided(block.of(some), identity[some], against[some]).tolist(), strict=True)
-        return np.array([known[key] for key in fresh.tolist()])[place]
 
 
 def _greatest_effect(block: CountBlock) -> Floats:

@@ -29,10 +29,8 @@ from tiltmeter.associations.significance.counts import (
     CountBlock,
     CountTest,
     Incidence,
-    OneSided,
     counts_of,
     of_sides,
-    one_sided,
     strata_of,
 )
 from tiltmeter.stats import ratio, stratified_rate_difference
@@ -68,12 +66,9 @@ class ClusterTest(CountTest):
         The lists with the identities to compare.
     by_name
         Whether results generalise to names like these (see `speaks_of_names`).
-    tail
-        As for `CountTest`.
     """
 
-    def __init__(self, incidence: Incidence, tail: OneSided = one_sided, *, by_name: bool) -> None:
-        super().__init__(tail)
+    def __init__(self, incidence: Incidence, *, by_name: bool) -> None:
         self._incidence = incidence
         self._stories = clusters_of(incidence, incidence.story)
         self._names = clusters_of(incidence, incidence.name) if by_name else None
