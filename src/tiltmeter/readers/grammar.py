@@ -107,7 +107,8 @@ _LONGEST = 40
 _AT_ONCE = 1000
 """Maximum number of words tagged together. With tens of thousands, the probabilities underflow and the tagger fails."""
 _PLAIN = {"\u2019s": "'s", "n\u2019t": "not", "n't": "not", "ca": "can", "wo": "will", "sha": "shall"}
-_CLITIC_VERBS = {"re": ("VBB", "be"), "ve": ("VHB", "have"), "ll": ("VM0", "will"), "d": ("VM0", "would"), "m": ("VBB", "be")}
+_CLITIC_VERBS = {"re": "VBB", "ve": "VHB", "ll": "VM0", "d": "VM0", "m": "VBB"}
+_MARKS = ("PUQ", "PUN", "POS")
 
 
 @cache
@@ -120,18 +121,8 @@ def tagger() -> Any:
     return tagger
 
 
-_NO_WORD_END = re.compile(r"[bcdfgkptz]l$")
-"""Endings that no base form of a verb has: the lemma of "peddled" is "peddle"."""
-
-
-@lru_cache(maxsize=1 << 16)
-def _lemma(word: str, kind: str) -> str:
-    lemma: str = tagger().analyze(word, pos=kind)[0]
-    return f"{lemma.lower()}e" if kind[0] == "V" and _NO_WORD_END.search(lemma) else lemma.lower()
-
-
-def tag(words: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return the tag and the lower-case lemma of each word of a sentence.
+def tag(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the tag of each word of a sentence.
 
     The tags are those of the C5 tagset of the BNC as used by the model: NN1, NN2, NP0 (name), AJ0, AV0, VVD, VVZ, VVG, VVN, VVI, VBD, ...
     """
@@ -140,92 +131,9 @@ def tag(words: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
 
 @lru_cache(maxsize=1 << 14)
-def _tag(words: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+def _tag(words: tuple[str, ...]) -> tuple[str, ...]:
     kinds = tagger().tag_sent(list(words), taglevel=0)
-    clitics = {i: _CLITIC_VERBS[word[1:]] for i, word in enumerate(words) if word[0] in "'\u2019" and word[1:] in _CLITIC_VERBS}
-    for i, (kind, _) in clitics.items():
-        kinds[i] = kind
-    kinds = _corrected(words, kinds)
-    lemmas = {i: "have" if kinds[i] == "VHD" else lemma for i, (_, lemma) in clitics.items()}
-    return tuple((kind, lemmas.get(i) or _lemma(word, kind)) for i, (word, kind) in enumerate(zip(words, kinds, strict=True)))
-
-
-_EITHER = re.compile(r"(?:kind|patient|calm|content|brave|warm|humble|gentle|quiet|loving|caring|giving|understanding|outgoing|native)$")
-"""Adjectives that are often tagged as nouns or verbs."""
-_TO_WORK = re.compile(r"(?:rides?|rode|drives?|drove|walk(?:s|ed)?|go|goes|went|cycle[sd]?|commute[sd]?)$", re.IGNORECASE)
-_OBJECT = ("AT0", "DPS", "DT0", "CRD", "NN1", "NN2", "NN0", "AJ0", "NP0", "PNP", "AV0", "AVP")
-
-
-def _corrected(words: Sequence[str], given: Sequence[str]) -> list[str]:
-    """Return the tags with known errors corrected."""
-    words, kinds = (*words, "", ""), [*given, "", ""]
-    row = False  # whether a verb in -s has begun a series of verbs
-    for i in range(len(given)):
-        before = i - 1
-        while kinds[before] in ("AV0", "XX0"):
-            before -= 1
-        kinds[i] = _better(words, kinds, i, before) or _verb_in_row(words, kinds, i, before, row)
-        row = kinds[i] == "VVZ" or (row and kinds[i] not in ("VVD", "VBD", "VHD", "VM0") and words[i] not in (".", ";", ":"))
-    return kinds[:-2]
-
-
-def _verb_in_row(words: Sequence[str], kinds: Sequence[str], i: int, before: int, row: bool) -> str:
-    """Return the tag of a verb for a word tagged as a plural noun after a name or pronoun, or in a series of verbs, before an object."""
-    previous, word = kinds[before], words[i]
-    after_subject = previous == "NP0" or (previous == "PNP" and words[before].lower() in ("he", "she"))
-    in_row = row and (previous == "CJC" or words[before] == ",")
-    verb = kinds[i] == "NN2" and word.islower() and word.endswith("s") and kinds[i + 1] in _OBJECT and (after_subject or in_row)
-    return "VVZ" if verb else kinds[i]
-
-
-def _better(words: Sequence[str], kinds: Sequence[str], i: int, before: int) -> str | None:
-    """Return the corrected tag of word i, or None. `before` is the last word before it that is not an adverb or "not"."""
-    word, last, after = words[i].lower(), words[i - 1].lower(), words[i + 1].lower()
-    kind, previous, follows = kinds[i], kinds[before], kinds[i + 1]
-    if not any(map(str.isalnum, word)):
-        return kind if kind in ("PUQ", "PUN", "POS") else "PUN"
-    if (word, after) == ("no", "longer"):
-        return "XX0"
-    if (last, word) == ("no", "longer"):
-        return "AV0"
-    if (word, kind) == ("few", "AV0"):
-        return "DT0"
-    if _EITHER.match(word) and kind[:2] != "AJ":
-        return "AJ0" if _describes(word, last, previous, kinds[before - 1], follows) else None
-    if (word, kind) == ("'d", "VM0") and not {"VVN", "VBN", "VHN"}.isdisjoint(kinds[i + 1 : i + 3]):
-        return "VHD"
-    if kind == "AJ0" and word.endswith(("ed", "en")):  # "had misplaced the ticket", ", repaired clocks.", "Mary carved the wood"
-        if previous.startswith("VH"):
-            return "VVN" if follows in ("AT0", "DPS", "DT0", "NP0", "PNP") else None
-        past = (last == "," and kinds[i + 1 : i + 3] == ["NN2", "PUN"]) or (
-            follows in ("AT0", "DPS", "PNP") and previous in ("NP0", "PUN", "CJC")
-        )
-        return "VVD" if past else None
-    if (previous, kind) == ("VM0", "NN1"):
-        return "VVI"
-    if (word, kind, after) == ("to", "TO0", "work") and any(map(_TO_WORK.match, words[max(0, i - 4) : i])):
-        return "PRP"
-    return "NN1" if (word, kind, previous) == ("work", "VVI", "PRP") else None
-
-
-def _describes(word: str, last: str, previous: str, earlier: str, follows: str) -> bool:
-    """Return whether a word of `_EITHER` is used as an adjective: "was patient", "a kind man", ", patient and ...", "calm and kind."."""
-    if follows == "PRF":
-        return False
-    if previous == "AT0":
-        return follows in ("CJC", "AJ0") or (follows == "NN1" and word != "content")
-    joined = earlier == "AJ0" and previous == "CJC" and follows in ("PUN", "")
-    return joined or previous.startswith("VB") or (last == "," and follows == "CJC")
-
-
-_SIBILANT = re.compile(r"(?:s|x|z|ch|sh|[^aeiou]o)$")
-_IRREGULAR = {"be": "is", "have": "has", "do": "does", "go": "goes"}
-
-
-def third_person(verb: str) -> str:
-    """Return the third person singular present of the base form of a verb: "carry" gives "carries"."""
-    if verb in _IRREGULAR:
-        return _IRREGULAR[verb]
-    if _SIBILANT.search(verb):
-        return verb + "es"
-    return re.sub(r"(?<=[^aeiou])y$", "ie", verb) + "s"
+    return tuple(
+        _CLITIC_VERBS.get(word[1:], kind) if word[0] in "'\u2019" else kind if any(map(str.isalnum, word)) or kind in _MARKS else "PUN"
+        for word, kind in zip(words, kinds, strict=True)
+    )

@@ -185,7 +185,7 @@ def _is_noun(word: str) -> bool:
 
     # For "member of parliament", the head noun is tagged, as in `plural`.
     head = re.split(r"\s(?:of|in|at|for|from|de)\s", word)[0].split()[-1]
-    return tag([head])[0][0] in ("NN1", "NP0")
+    return tag([head])[0] in ("NN1", "NP0")
 
 
 _OPENING = r"[\"“‘'«(\[*]*"

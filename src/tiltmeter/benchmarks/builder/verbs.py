@@ -53,7 +53,7 @@ def tag_words(sentence: str) -> list[TaggedWord]:
         end = whole.end()
     tokens += grammar.tokens(sentence, end)
     texts = [token.text for token in tokens]
-    tags = [tag for tag, _ in grammar.tag(texts)]
+    tags = grammar.tag(texts)
     flags = zip(_bracketed(texts), _quoted(texts), _in_names(texts, tags), strict=True)
     return [TaggedWord(token.text, token.end, tag, *these) for token, tag, these in zip(tokens, tags, flags, strict=True)]
 
