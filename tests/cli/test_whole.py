@@ -117,7 +117,8 @@ def test_ended_in_the_middle_and_run_again(
     tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str], ended_by: signal.Signals
 ) -> None:
     """The union is complete. After kill -9 only what was in flight is paid for a second time, after an interruption nothing."""
-    arguments = ["run", "genderbench/direct", "-m", "vllm/any", "--size", "full", "--out", "run", "--display", "none"]
+    arguments = ["run", "genderbench/direct", "-m", "vllm/any", "--size", "full", "--out", "run"]
+    arguments += ["--display", "plain" if ended_by == signal.SIGINT else "none"]
     with MisbehavingServer(lambda request, nth: misbehaving.slow(0.005, "no")) as server:
         command = [*arguments, "--max-connections", "16", "--base-url", server.url]
         process = begin(command, tmp_path, environment)
@@ -128,6 +129,7 @@ def test_ended_in_the_middle_and_run_again(
         if ended_by == signal.SIGINT:
             assert process.returncode == 3, said
             assert "interrupted" in said
+            assert "requests in flight; press Ctrl-C again to stop at once" in said
             held = pl.read_parquet(tmp_path / "run" / "responses.parquet").filter(pl.col("status") == "ok").height
             assert held == sum(server.paid.values()), "nothing that was answered is lost"
         tiltmeter(*command, exits=0)

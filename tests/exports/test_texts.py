@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 
 from exports.conftest import exported
 from tiltmeter.blocks import Column, Table
-from tiltmeter.exports.plain_tables import csv_table
+from tiltmeter.reports.files import csv_table
 from tiltmeter.reports.latex import latex_text as latex
 from tiltmeter.reports.markdown import fenced, table as markdown_table, text as markdown
 from tiltmeter.sanitising import printable

@@ -57,6 +57,15 @@ def test_a_function_answers(module: Path) -> None:
     assert ask("text").text == "Be brief.\n\nOne?"
 
 
+def test_a_function_may_be_named_by_its_file(module: Path) -> None:
+    model = create_model("python/around_it.py:answer", options={"tone": "bad"})
+    assert answers(model, [TALK], Sampling(), [1])[0].text == "One? bad 1"
+    with pytest.raises(InputError, match=r"around_it.py does not define anwser: did you mean answer"):
+        create_model("python/around_it.py:anwser")
+    with pytest.raises(InputError, match=r"there is no file elsewhere.py"):
+        create_model("python/elsewhere.py:answer")
+
+
 def test_an_edited_function_is_another_model(module: Path) -> None:
     def fingerprint() -> str:
         return create_model("python/around_it:answer").fingerprint

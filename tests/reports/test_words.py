@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, strategies as st
 
+from support.block_cases import CASES
+from tiltmeter.blocks import Chart
 from tiltmeter.reports import size
+from tiltmeter.reports.words import contrast, numbers_of
 from tiltmeter.sanitising import printable, redacted
 
 
@@ -46,3 +50,29 @@ def test_controls_are_shown_not_obeyed(text: str, said: str) -> None:
 )
 def test_urls_lose_their_secrets_and_nothing_else(text: str, said: str) -> None:
     assert redacted(text) == said
+
+
+WORDS = st.lists(st.sampled_from(["a", "man", "woman", "walks", "in", "here."]), max_size=40).map(" ".join)
+
+
+@given(WORDS, WORDS)
+def test_passages_that_differ_are_words_of_their_text_and_equal_texts_have_none(one: str, other: str) -> None:
+    for text, pieces in zip((one, other), contrast(one, other), strict=True):
+        assert all(piece.replace("… ", "").strip() in text for piece, differs in pieces if differs)
+    assert not any(differs for side in contrast(one, one) for _, differs in side)
+
+
+def test_only_the_words_around_a_difference_are_shown() -> None:
+    rest = " ".join(f"word{number}" for number in range(30))
+    mine, theirs = contrast(f"A man asks. {rest}", f"A woman asks. {rest}")
+    assert mine == [("A ", False), ("man", True), (" asks. word0 word1 word2 word3 word4 … ", False)]
+    assert theirs == [("A ", False), ("woman", True), (" asks. word0 word1 word2 word3 word4 … ", False)]
+
+
+@pytest.mark.parametrize("kind", [kind for kind, (block, _) in CASES.items() if isinstance(block, Chart)])
+def test_every_chart_has_its_numbers(kind: str) -> None:
+    block, _ = CASES[kind]
+    assert isinstance(block, Chart)
+    table = numbers_of(block)
+    assert table.height
+    assert any(column.dtype.is_numeric() for column in table)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import polars as pl
-from polars import DataFrame, Expr, LazyFrame, String, col, lit, when
+from polars import DataFrame, LazyFrame, col
 
 from tiltmeter.errors import InputError
 from tiltmeter.exports.exporting import Wanted
 from tiltmeter.probes.presentation import normalised_table
 from tiltmeter.registry import check_known
 from tiltmeter.reports import writing
+from tiltmeter.reports.files import csv_table
 from tiltmeter.runs.folder import reading
 
 _OWN = ("design", "responses", "measures", "findings")
@@ -52,30 +52,6 @@ def normalised_of(wanted: Wanted) -> DataFrame:
     if table.height <= 1:  # at most the row of the average
         raise InputError(f"no metric of {wanted.run.place} has a normalised score, because only probes have one; use --table findings")
     return table
-
-
-_FORMULA = r"^(?:['\t\r\n]|[\s\p{C}]*[=+\-@＝＋－＠﹢﹣−])"
-
-
-def neutral(name: str) -> Expr:
-    """Return an expression that prefixes the texts of a column with an apostrophe where a spreadsheet could interpret them as formulas."""
-    column = col(name)
-    return when(column.str.contains(_FORMULA)).then(lit("'") + column).otherwise(column).alias(name)
-
-
-def as_json(name: str) -> Expr:
-    """Return an expression that converts a column of lists or structs to JSON texts; nulls stay null, and NaN becomes null."""
-    wrapped = pl.struct(col(name).alias("v")).struct.json_encode().str.slice(len('{"v":')).str.head(-1)
-    return when(col(name).is_not_null()).then(wrapped).alias(name)
-
-
-def csv_table(lazy: LazyFrame) -> LazyFrame:
-    """Prepare a table for CSV: lists and structs become JSON, and texts and column names that look like formulas are neutralised."""
-    schema = lazy.collect_schema()
-    nested = [as_json(name) for name, kind in schema.items() if kind.is_nested()]
-    texts = [neutral(name) for name, kind in schema.items() if kind == String]
-    names = DataFrame({"old": schema.names(), "new": schema.names()}).select("old", neutral("new"))
-    return lazy.with_columns(*nested, *texts).rename(dict(names.iter_rows()))
 
 
 def write_table(wanted: Wanted) -> None:

@@ -18,8 +18,9 @@ from polars import DataFrame, col
 
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.exports.exporting import Wanted
-from tiltmeter.exports.plain_tables import csv_table, findings_of
+from tiltmeter.exports.plain_tables import findings_of
 from tiltmeter.reports import Report, write_page
+from tiltmeter.reports.files import csv_table
 from tiltmeter.runs.opened_run import blocks_of
 from tiltmeter.sanitising import printable, redacted, shortened
 from tiltmeter.study import metric_name

@@ -15,6 +15,7 @@ from xml.etree import ElementTree as ET
 from polars import DataFrame, Float64, String
 
 from tiltmeter.blocks import Bars, Block, Chart, Details, Dots, Heatmap, IntervalRow, Intervals, Pairs
+from tiltmeter.reports.files import csv_table
 from tiltmeter.reports.words import in_words, numbers_of, place, scale_of, written
 from tiltmeter.safe_writing import writing
 from tiltmeter.sanitising import printable, shortened
@@ -125,7 +126,7 @@ def saved(block: Chart, *, drawn: bool) -> list[tuple[str, str, str]]:
     drawn
         Whether to offer the chart itself as SVG, besides its numbers as CSV.
     """
-    files = [("CSV", "text/csv", numbers_of(block).write_csv())]
+    files = [("CSV", "text/csv", csv_table(numbers_of(block).lazy()).collect().write_csv(quote_style="non_numeric"))]
     if drawn and not (isinstance(block, Heatmap) and len(block.rows) * len(block.columns) > MOST_CELLS):
         files.append(("SVG", "image/svg+xml", as_svg(block)))
     name = file_name(block.title)

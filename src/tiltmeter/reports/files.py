@@ -1,11 +1,12 @@
-"""Export of tables to files."""
+"""Export of tables to files, with texts that a spreadsheet could interpret as formulas neutralised in CSV."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from polars import DataFrame
+import polars as pl
+from polars import DataFrame, Expr, LazyFrame, String, col, lit, when
 
 from tiltmeter.errors import InputError
 from tiltmeter.safe_writing import writing as writing
@@ -19,3 +20,27 @@ def write_table(table: DataFrame, path: Path) -> None:
         raise InputError(f"{path}: unknown file extension {path.suffix!r}; use .csv, .jsonl or .parquet")
     with writing(path) as temporary:
         writer(temporary)
+
+
+_FORMULA = r"^(?:['\t\r\n]|[\s\p{C}]*[=+\-@＝＋－＠﹢﹣−])"
+
+
+def neutral(name: str) -> Expr:
+    """Return an expression that prefixes the texts of a column with an apostrophe where a spreadsheet could interpret them as formulas."""
+    column = col(name)
+    return when(column.str.contains(_FORMULA)).then(lit("'") + column).otherwise(column).alias(name)
+
+
+def as_json(name: str) -> Expr:
+    """Return an expression that converts a column of lists or structs to JSON texts; nulls stay null, and NaN becomes null."""
+    wrapped = pl.struct(col(name).alias("v")).struct.json_encode().str.slice(len('{"v":')).str.head(-1)
+    return when(col(name).is_not_null()).then(wrapped).alias(name)
+
+
+def csv_table(lazy: LazyFrame) -> LazyFrame:
+    """Prepare a table for CSV: lists and structs become JSON, and texts and column names that look like formulas are neutralised."""
+    schema = lazy.collect_schema()
+    nested = [as_json(name) for name, kind in schema.items() if kind.is_nested()]
+    texts = [neutral(name) for name, kind in schema.items() if kind == String]
+    names = DataFrame({"old": schema.names(), "new": schema.names()}).select("old", neutral("new"))
+    return lazy.with_columns(*nested, *texts).rename(dict(names.iter_rows()))
