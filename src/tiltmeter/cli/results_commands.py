@@ -211,12 +211,17 @@ def label(
             display=display,
         )
         run.report()
+        typer.echo(
+            "The findings and the report were computed again with the labels. Their intervals now include the parsing errors"
+            " that these labels cannot exclude; more labels make them narrower."
+        )
     elif output is not None:
         from tiltmeter.labelling import write_sample
 
         rows = tm.label(run, n, part=part, model=model)
         write_sample(rows, output)
         typer.echo(f"{rows.height:,} responses written to {output}; fill in the column label, then: tiltmeter label {name} --from {output}")
+        typer.echo("A label is one of the values in the column allowed (a number if there are none), refused or unclear.")
         return
     else:
         found = run.reading_quality
