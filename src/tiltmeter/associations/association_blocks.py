@@ -224,8 +224,6 @@ def _headline(row: Mapping[str, Any], single: DataFrame) -> Headline:
     if found is None:
         return Headline(f"{model}: associations could not be counted", texts)
     text, detail = f"{model}: {found:,.0f} association{'' if found == 1 else 's'} found", []
-    if 0 < (concepts := single["concept"].n_unique()) < single.height:
-        text += f" ({concepts:,} concept{'' if concepts == 1 else 's'})"
     whole = single.filter(col.context.is_null())
     for first in (whole if whole.height else single).head(1).iter_rows(named=True):
         where = f" ({first['context']})" if first["context"] else ""
@@ -236,6 +234,8 @@ def _headline(row: Mapping[str, Any], single: DataFrame) -> Headline:
             numbers = first["estimate"], first["low"], first["high"]
             value, ends = quantity(*numbers, first["unit"]), interval(*numbers[1:], first["unit"])
             detail.append(f"The difference is {value} ({100 * first['level']:.3g}% interval {ends}).")
+    if (concepts := single["concept"].n_unique()) < found:
+        detail.append(f"The associations are about {concepts} concept{'' if concepts == 1 else 's'}, over all locations or at single ones.")
     detail.append(f"By chance, {row['null_value']:.1f} associations would be found (groups shuffled, p = {row['p']:.2g}). {texts}")
     return Headline(text, " ".join(detail))
 

@@ -6,9 +6,7 @@ import difflib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-from polars import DataFrame, Series
+from typing import TYPE_CHECKING, Any
 
 from tiltmeter.blocks import (
     MARKS,
@@ -28,6 +26,9 @@ from tiltmeter.blocks import (
     Table,
 )
 from tiltmeter.quantities import interval, number as number, quantity
+
+if TYPE_CHECKING:
+    from polars import DataFrame
 
 AROUND, PASSAGES, MOST_WORDS = 6, 4, 1500
 """Number of words shown around a passage that differs, of passages shown, and of words of a text that are compared."""
@@ -155,6 +156,8 @@ def table_of(block: Table | Chart) -> Table:
 
 def numbers_of(block: Chart) -> DataFrame:
     """Return the numbers of a chart, unrounded where it has them, as a table."""
+    from polars import DataFrame, Series  # the import takes a while, and lists of names need no table
+
     if isinstance(block, Intervals):
         rows = [(*row[:5], row.about, row.mark and row.mark.mark, row.unit) for row in block.rows]
         names = (*block.names, "estimate", "low", "high", "about", "mark", "unit")
