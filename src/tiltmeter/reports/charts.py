@@ -82,6 +82,11 @@ _CONFIG: Mapping[str, Any] = {
     },
     "legend": {"labelColor": INK, "titleColor": SOFT, "titleFontWeight": "normal", "labelFontSize": 11, "titleFontSize": 11},
 }
+MOST_CELLS = 200
+"""Maximum number of cells of a heat map that a page offers as SVG: larger ones take long to draw, and the page has them as a table."""
+MOST_FIGURES = 64
+"""Maximum number of specifications kept by `figure`."""
+_FIGURES: dict[str, str] = {}
 _DROPPED = ("class", "role", "pointer-events", "xmlns", "version")
 
 
@@ -108,14 +113,9 @@ def svg(block: Chart) -> Markup:
 
 def as_svg(block: Chart) -> str:
     """Return the chart as an SVG file with a white background."""
-    return _svg_of(json.dumps(vega_lite(block, "white")))
-
-
-@functools.lru_cache(maxsize=64)
-def _svg_of(spec: str) -> str:
     import vl_convert
 
-    return str(vl_convert.vegalite_to_svg(spec))
+    return str(vl_convert.vegalite_to_svg(vega_lite(block, "white")))
 
 
 def saved(block: Chart, *, drawn: bool) -> list[tuple[str, str, str]]:
@@ -214,12 +214,6 @@ def figure(block: Chart) -> str:
             _FIGURES.clear()
         _FIGURES[key] = json.dumps(vega_lite(block, "white", columns=2))
     return _FIGURES[key]
-
-
-MOST_FIGURES = 64
-MOST_CELLS = 200
-"""Maximum number of cells of a heat map that a page offers as SVG: larger ones take long to draw, and the page has them as a table."""
-_FIGURES: dict[str, str] = {}
 
 
 def drawn(block: Chart) -> alt.TopLevelMixin:
