@@ -46,7 +46,7 @@ def choose_finding(path: Path, stamp: data.Stamp) -> dict[str, Any] | None:
     if filtered.is_empty():
         return None
     shown = filtered.select(name for name in _COLUMNS if table[name].null_count() < table.height)
-    squares = {mark: f"{_SQUARES[tier]} {mark}" for mark in (*RANGES, UNDECIDED, UNGRADED) if (tier := SHADED.get(mark, mark))}
+    squares = {mark: f"{_SQUARES[SHADED.get(mark, mark)]} {mark}" for mark in (*RANGES, UNDECIDED, UNGRADED)}
     numbers = {name: st.column_config.NumberColumn(_TITLES.get(name), format="%.4g") for name in _NUMBERS}
     row = choose_row(
         shown.with_columns(col.mark.replace(squares).replace({data.NO_MARK: None})),

@@ -100,27 +100,10 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: printable(value) if isinstance(value, str) else value,  # removes control characters from external text
     )
-    environment.globals.update(
-        written=written,
-        number=number,
-        level_words=level_words,
-        constant=constant,
-        contrast=contrast,
-        in_every_row=in_every_row,
-        not_run=not_run,
-    )
-    environment.globals.update(letters=MARK_LETTERS, numeric=NUMERIC, kind=lambda block: type(block).__name__, table_of=table_of)
-    environment.globals.update(
-        in_words=in_words,
-        quantity=quantity,
-        interval=interval,
-        svg=svg,
-        anchor=file_name,
-        saved=saved,
-        strips=strips,
-        shades=shades,
-        zip=zip,
-    )
+    used: list[Any] = [written, number, level_words, constant, contrast, in_every_row, not_run, table_of, in_words, quantity, interval]
+    used += [svg, saved, strips, shades, zip]
+    environment.globals.update({one.__name__: one for one in used})
+    environment.globals.update(letters=MARK_LETTERS, numeric=NUMERIC, kind=lambda block: type(block).__name__, anchor=file_name)
     return environment
 
 
