@@ -278,9 +278,9 @@ def tasks(what: str, size: str, only: list[str]) -> Iterator[tuple[str, str]]:
                 yield name, metric.name
 
 
-def carry_out(task: tuple[str, str, str, str, int, int]) -> list[dict[str, object]]:
+def carry_out(task: tuple[str, str, str, str, int, int, float]) -> list[dict[str, object]]:
     """Return the lines of one metric."""
-    what, name, metric, size, studies, resamples = task
+    what, name, metric, size, studies, resamples, bias_of_clusters = task
     studied = Studied(name, size, resamples)
     about = {"what": what, "size": size, "probe": name, "metric": metric, "items": len(studied.counted.values), "studies": studies}
     about |= {"clusters": ", ".join(f"{one.size} {one.noun}" for one in studied.counted.clusters), "resamples": resamples}
@@ -291,7 +291,7 @@ def carry_out(task: tuple[str, str, str, str, int, int]) -> list[dict[str, objec
         calm = {"clusters": 0.0, "wordings": 0.0, "items": 0.5}
         grid = [calm, calm | {"wordings": 0.2}, calm | {"wordings": 0.4}]
         grid += [calm | {"clusters": sd} for sd in ((0.4, 0.8, 1.0) if studied.clusters else ())]
-        settings = [(0.5, sds, "") for sds in grid]
+        settings = [(bias_of_clusters, sds, "") for sds in grid]
     return [
         about
         | {"bias": bias, **{f"sd {key}": sd for key, sd in sds.items()}}
@@ -332,13 +332,14 @@ def main() -> None:
     parser.add_argument("--size", default="standard")
     parser.add_argument("--studies", type=int, default=100)
     parser.add_argument("--resamples", type=int, default=400)
+    parser.add_argument("--bias", type=float, default=0.5, help="log odds ratio of the bias in `clusters`")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     if options.what == "table":
         table(options.names)
         return
     asked = [
-        (options.what, name, metric, options.size, options.studies, options.resamples)
+        (options.what, name, metric, options.size, options.studies, options.resamples, options.bias)
         for name, metric in tasks(options.what, options.size, options.names)
     ]
     with Pool(options.processes) as pool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import io
 import re
 import sys
 import warnings
@@ -32,6 +33,17 @@ def test_run_look_and_open_again() -> None:
     assert tm.load(run.path.name).about["complete"]
     with pytest.raises(InputError, match="no number of this run has the metric 'fial_rate'"):
         run.finding("fial_rate")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_slow_steps_are_named_on_a_terminal_only(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Output that a program reads must not depend on the speed of the machine."""
+    monkeypatch.setattr("tiltmeter.runs.pipeline.PATIENCE", 0.0)
+    written = io.StringIO()
+    written.isatty = lambda: terminal  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stderr", written)
+    tm.run("genderbench/direct", model="sim/fair", limit=20)
+    assert ("computing the findings" in written.getvalue()) is terminal
 
 
 async def test_inside_a_running_event_loop() -> None:

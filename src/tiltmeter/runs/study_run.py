@@ -70,7 +70,8 @@ class RunInProgress:
         self._library = Library.default()
         self.became: dict[str, dict[str, Any]] = {}
         self.problems: list[str] = []
-        self.clock = steps.Clock(partial(print, file=sys.stderr) if asker.display in DISPLAYS_WITH_NOTES else None)
+        watched = asker.display == "notebook" or (asker.display in DISPLAYS_WITH_NOTES and sys.stderr.isatty())
+        self.clock = steps.Clock(partial(print, file=sys.stderr) if watched else None)
 
     @property
     def parts(self) -> list[Part]:
