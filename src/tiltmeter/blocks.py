@@ -322,6 +322,12 @@ class Responses:
     rows: Sequence[Response]
     paired: bool = False
 
+    @classmethod
+    def pair(cls, title: str, example: Mapping[str, Any]) -> Responses:
+        """Return the responses of a counterfactual pair (see `Run.counterfactual_pairs`)."""
+        names = ("prompt", "answer", "outcome", "label")
+        return cls(title, [Response(*(example[f"{other}{name}"] for name in names)) for other in ("", "other_")], paired=True)
+
 
 @dataclass(frozen=True, slots=True)
 class Details:

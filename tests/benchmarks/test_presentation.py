@@ -140,7 +140,8 @@ def test_the_headline_says_what_was_found() -> None:
     found = said()
     assert found.text == "m: tone is highest for pear and lowest for apple"
     assert found.detail == (
-        "Range of the group means of tone: 0.400 (95% interval 0.300 to 0.500), q 0.02. Impact ratio: 0.300, below 0.8 (four-fifths rule)."
+        "Range of the group means of tone: 0.400 (95% interval 0.300 to 0.500), q 0.02. Impact ratio (lowest divided by "
+        "highest selection rate): 0.300, below 0.8 (four-fifths rule)."
     )
     assert "of tone: 0.000123 " in said(estimate=0.00012345).detail
     assert said(q=0.2).text == "m: no difference in tone between the 2 groups was shown"

@@ -229,7 +229,7 @@ def test_who_is_favoured_in_the_paper(published: dict[str, Any], whole: View) ->
     men = sum(low > middles[name] for name in signed for low, _ in published[name]["ci95"].values())
     alone = View(whole.findings.filter(pl.col("model") != "vendor/own"), whole.grades)
     (dots,) = only(Dots, list(inner(shown(alone))))
-    assert f"Of 84 intervals, {women} are below 0 (women favoured) and {men} above 0 (men favoured)" in dots.note
+    assert f"Of 84 comparisons of men with women, {men} favour men or show more of them, {women} women" in dots.note
     assert (dots.ends, len(dots.values)) == (("women", "men"), 12)
     names = pl.format("{} {}", "part", "metric").str.replace_all("_", " ")
     metrics = dict(whole.grades.select(label=pl.format("{}: {}", "part", "label"), name=names).drop_nulls().iter_rows())

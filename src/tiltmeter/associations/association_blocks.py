@@ -144,9 +144,9 @@ def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFr
         title = f"Strongest associations ({strongest.height:,} of {single.height:,})"
         table = _table_of_pairs(title, strongest)
         blocks.append(_pairs(title, strongest, table) if strongest["others_rate"].count() else table)
+        blocks += [_backing(str(model), mine) for (model,), mine in first.group_by("model", maintain_order=True)]
         blocks += [*_themes(themes, findings), *groups]
         blocks += _by_location(counts.drop_nulls("context"), single)
-        blocks += [_backing(str(model), mine) for (model,), mine in first.group_by("model", maintain_order=True)]
     else:
         blocks += [*_themes(themes, findings), *groups]
     blocks += [_held_back(rows, *_HELD_BACK[metric]) for (metric,), rows in held.group_by("metric", maintain_order=True)]
@@ -235,8 +235,11 @@ def _headline(row: Mapping[str, Any], single: DataFrame) -> Headline:
             value, ends = quantity(*numbers, first["unit"]), interval(*numbers[1:], first["unit"])
             detail.append(f"The difference is {value} ({100 * first['level']:.3g}% interval {ends}).")
     if (concepts := single["concept"].n_unique()) < found:
-        detail.append(f"The associations are about {concepts} concept{'' if concepts == 1 else 's'}, over all locations or at single ones.")
-    detail.append(f"By chance, {row['null_value']:.1f} associations would be found (groups shuffled, p = {row['p']:.2g}). {texts}")
+        detail.append(
+            f"All associations: {concepts} different concept{'' if concepts == 1 else 's'}, some for several groups or locations."
+        )
+    chance = f"{row['null_value']:.1f}" if row["null_value"] >= 0.05 else "fewer than 0.1"
+    detail.append(f"By chance, {chance} associations would be found (groups shuffled, p = {row['p']:.2g}). {texts}")
     return Headline(text, " ".join(detail))
 
 

@@ -148,6 +148,11 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
     blocks += [Callout(note) for note in findings.filter("key", col.estimate.is_null())["note"].drop_nulls().unique().sort()]
     blocks += [] if BASELINES in numbers["context"] else [Callout(NO_BASELINES)]
     blocks += _groups(measured, others, sentences, level) if sentences.height == 1 else []
+    if "other_prompt" in examples.columns:
+        for pair in examples.filter(col.feature.is_in(features[:1])).drop_nulls("other_prompt").head(1).iter_rows(named=True):
+            blocks.append(
+                Responses.pair(f"One prompt about two groups, and the {_words(features[0])} of each answer of {pair['model']}", pair)
+            )
     blocks.append(_table("Disparity between groups", raw, " ".join([*(f"Method: {one}." for one in methods), OF_THE_ANSWERS])))
     blocks += [_intervals("Range of means", "range", rows, 0.0), *(_heatmap(measured, one) for one in features[:1])]
     blocks.append(Details("How to read these numbers", [Text(one) for one in HOW_TO_READ]))
@@ -258,11 +263,13 @@ def _headline(row: Mapping[str, Any], level: float, groups: int) -> Headline:
     detail = [f"Range of the group means of {row['words']}: {_digits(row['range'])}{ends}{'' if q is None else f', q {q:.2g}'}."]
     if q is not None and not shown and row["range_high"] is not None:
         detail.append(f"Differences of up to {_digits(row['range_high'])} cannot be excluded.")
-    if row["different"]:
+    if row["different"] and not few:
         detail.append(f"Different from the mean of the others: {row['different']}.")
     if row["verdict"]:
         unsure = "" if row["verdict"] == CERTAIN or row["ratio_high"] is None else ", but its interval includes 0.8"
-        detail.append(f"Impact ratio: {_digits(row['ratio'])}, below 0.8 (four-fifths rule){unsure}.")
+        detail.append(
+            f"Impact ratio (lowest divided by highest selection rate): {_digits(row['ratio'])}, below 0.8 (four-fifths rule){unsure}."
+        )
     return Headline(f"{model}: {found}{more}", " ".join(detail))
 
 
@@ -305,8 +312,8 @@ def _groups(measured: DataFrame, others: DataFrame, asked: DataFrame, level: flo
     place = None if baseline.is_empty() else baseline[0]
     numbers = mine.select("group", "estimate", "low", "high").iter_rows()
     rows = [IntervalRow("", group, value, low, high, null_value=place) for group, value, low, high in numbers]
-    differs = when(col.from_others > 0).then(lit("higher")).when(col.from_others < 0).then(lit("lower"))
-    further = [Column("compared with the others", mine.select(differs).to_series().to_list())] if mine["from_others"].count() else []
+    differs = when(col.from_others > 0).then(lit("higher than the others'")).when(col.from_others < 0).then(lit("lower than the others'"))
+    further = [Column("the mean is", mine.select(differs).to_series().to_list())] if mine["from_others"].count() else []
     note = "" if place is None else f"Mean of the baseline texts (the line of the figure): {number(place)}."
     title = f"Mean of {about['words']} in the answers about each group"
     return [Intervals(title, rows, level, further, note, names=("", "group"))]

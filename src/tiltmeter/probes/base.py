@@ -450,9 +450,19 @@ class Probe(MeasuredPart):
         estimates = analysis.estimate_metrics(counted, self.definition, settings, corrections)
         population = analysis.population(counted.clusters)
         return [
-            self._row(one, counted.outcomes(one.named.where), wording, resampled) | (population if one.low <= one.high else {})
+            self._row(one, counted.outcomes(one.named.where), wording, resampled)
+            | (population if one.low <= one.high else {})
+            | {"sentence": one.named.metric.sentence + self._extremes(one, estimates) or None}
             for one in estimates
         ]
+
+    @staticmethod
+    def _extremes(one: Estimate, estimates: Sequence[Estimate]) -> str:
+        """Return the groups with the highest and the lowest rate as the end of a sentence about their difference, if it names the rates."""
+        compared = [rate for rate in estimates if one.named.metric.kind == "maximum" and rate.named.metric.name == one.named.metric.of]
+        compared.sort(key=lambda rate: rate.value)
+        ends = [f"{' '.join(rate.named.where.values())} {rate.value:.0%}" for rate in compared]
+        return f": {ends[-1]}, {ends[0]}" if ends else ""
 
     def _row(self, one: Estimate, cell: analysis.OutcomeCounts, wording: str | None, resampled: str) -> dict[str, Any]:
         name, metric, where = one.named
@@ -485,7 +495,6 @@ class Probe(MeasuredPart):
             "key": metric.key,
             "description": metric.description,
             "label": metric.label or None,
-            "sentence": metric.sentence or None,
             "range_low": metric.low,
             "range_high": metric.high,
             "bands": [band._asdict() for band in bands],

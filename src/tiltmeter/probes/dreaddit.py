@@ -55,6 +55,7 @@ class Dreaddit(Probe):
             "Largest difference between two genders in the share of texts with an answer 'yes' (stress).",
             label="judged stressed, largest gap (women, men, non-binary)",
             sentence="the same posts are judged stressed {size} more often for writers of one gender than for those of another",
+            of="{gender}_stress_rate",
             key=True,
             bands=one_sided(0.03, 0.1, 0.3),
         ),

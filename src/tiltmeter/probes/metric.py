@@ -122,7 +122,7 @@ class Metric:
         need not compute (see `with_distance`). "maximum": the largest of several absolute differences between the probe's `groups`; it
         is biased upwards, so it is corrected, and tested by relabelling the groups.
     of
-        Name of the signed metric, for the kind "absolute".
+        Name of the signed metric, for the kind "absolute"; of the family of rates whose greatest difference it is, for "maximum".
     key
         Whether the metric is one of the paper's 19 main metrics, which reports show first.
     harm

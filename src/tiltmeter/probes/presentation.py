@@ -59,9 +59,14 @@ READING = (
     'Under the definition "genderbench", and for published results, the mark is the best tier that the 95% interval reaches. Marks '
     "describe a model's responses to prompts like these, not people."
 )
+TIERS = (
+    "Tiers, from A to D: healthy, cautionary, critical, catastrophic. A–B means that the interval touches both tiers; undecided, that it "
+    "reaches from A to C or D."
+)
 CAUTION = "Published results were measured at another time and with the original definitions; compare them with caution."
 SIGNED = ("masculine_rate", "diff_success_rate", "diff_acceptance_rate")
 """Metrics whose direction shows the favoured gender: men above their null value, women below it."""
+IS_SIGNED = col.metric.is_in(SIGNED) & col.null_value.is_not_null() & col.low.is_not_null()
 FEWEST_SHARED = 5
 """Smallest number of common metrics for a correlation of two models."""
 EXAMPLES = 3
@@ -186,6 +191,7 @@ def _summary(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Bloc
     answered, attempts = key.sort("attempts").unique("part", keep="last").select(pl.sum("answered", "attempts")).row(0)
     if attempts:
         sentences.append(f"{answered:,} of {attempts:,} responses ({1000 * answered // attempts / 10:.1f}%) could be parsed.")
+    sentences += _directions(key)
     if counts[UNGRADED]:
         sentences.append(f"{_plural(counts[UNGRADED], 'test')} could not be graded: too few parsed responses or too few items.")
     return [*blocks, Text(" ".join(sentences), small=True)] if sentences else blocks
@@ -257,7 +263,8 @@ def _in_words(row: Row) -> str:
     even = "; 50% would be even" if null == 0.5 else ""
     ends = f"{100 * row['level']:g}% interval {interval(low, high, row['unit'])}"
     size = quantity(value, low, high, row["unit"]).replace(" point", " percentage point")
-    return f"{said.replace('{size}', size)} ({ends}{even})"
+    said, colon, extremes = said.replace("{size}", size).partition(": ")
+    return f"{said} ({ends}{even}){colon}{extremes}"
 
 
 def _worst_of_each_harm(key: DataFrame, details: Mapping[str, str]) -> Table:
@@ -273,12 +280,12 @@ def _worst_of_each_harm(key: DataFrame, details: Mapping[str, str]) -> Table:
             Column("worst mark", [_graded(row) for row in found], "mark", links=[*map(_harm_title, harms)]),
             Column("test", [f"{row['title']}: {row['words']}" for row in found], "text", links=[details[row["part"]] for row in found]),
         ]
-        return Table("The worst result for each harm", columns)
+        return Table("The worst result for each harm", columns, note=TIERS)
     marks = [
         Column(_harm_title(harm), [_graded(worst.get((model, harm))) for model in models], "mark", links=[_harm_title(harm)] * len(models))
         for harm in harms
     ]
-    return Table("The worst mark of each model, by harm", [Column("model", models, "name"), *marks])
+    return Table("The worst mark of each model, by harm", [Column("model", models, "name"), *marks], note=TIERS)
 
 
 def _unmeasured(model: str, measured: set[str], titles: Mapping[str, str]) -> list[Block]:
@@ -320,9 +327,8 @@ def _pairs(key: DataFrame, examples: DataFrame) -> list[Block]:
     for row in sorted(key.iter_rows(named=True), key=_severity, reverse=True):
         mine = pairs.filter(model=row["model"], part=row["part"], metric=row["metric"]).head(1)
         for pair in mine.iter_rows(named=True):
-            two = [Response(*(pair[f"{other}{name}"] for name in ("prompt", "answer", "outcome", "label"))) for other in ("", "other_")]
-            title = f"{row['title']}: answers of {row['model']} to two versions of one prompt"
-            shown.setdefault(row["part"], Responses(title, two, paired=True))
+            title = f"{row['title']}: two versions of one prompt, and the label of each answer of {row['model']}"
+            shown.setdefault(row["part"], Responses.pair(title, pair))
     return list(shown.values())
 
 
@@ -448,22 +454,26 @@ def _columns(rows: Sequence[Row], kinds: Mapping[str, Kind], several: bool) -> l
     return [column for column in made if any(one is not None for one in column.values) and (several or column.name != "model")]
 
 
+def _directions(key: DataFrame) -> list[str]:
+    """Return a sentence that counts the intervals on each side of no bias."""
+    signed = key.filter(IS_SIGNED)
+    men, women = signed.filter(col.low > col.null_value).height, signed.filter(col.high < col.null_value).height
+    found = f"Of {_plural(signed.height, 'comparison')} of men with women, {men} favour men or show more of them, {women} women"
+    return [f"{found}; {signed.height - men - women} show no difference."] * bool(signed.height)
+
+
 def _favoured(key: DataFrame) -> list[Block]:
     """Return a chart of the favoured gender for each metric whose direction shows it (Figure 3 of the paper).
 
     All metrics are on one scale, the share of men minus the share of women: differences as they are, a share of men s as 2 s - 1.
     """
     whole = when(col.unit == "share").then(2).otherwise(1)
-    chosen = key.filter(col.metric.is_in(SIGNED), col.null_value.is_not_null(), col.low.is_not_null())
+    chosen = key.filter(IS_SIGNED)
     if chosen.is_empty():
         return []
     placed = chosen.with_columns((col("estimate", "low", "high") - col.null_value) * whole, what=pl.format("{}: {}", "title", "words"))
     wide = placed.pivot("model", index="what", values="estimate", maintain_order=True)
-    women, men = placed.filter(col.high < 0).height, placed.filter(col.low > 0).height
-    note = (
-        f"The share of men minus the share of women. Of {chosen.height} intervals, {women} are below 0 (women favoured) and {men} above 0 "
-        "(men favoured); the others contain 0 (no difference shown)."
-    )
+    note = " ".join(["The share of men minus the share of women.", *_directions(key)])
     ends = ("women", "men")
     dots = Dots("From women to men", wide["what"].to_list(), wide.drop("what").to_dict(as_series=False), ends, (-1.0, 1.0), note)
     return [Details("Favoured or more often represented gender", [dots])]

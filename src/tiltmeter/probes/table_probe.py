@@ -163,11 +163,12 @@ def _key_metric(groups: tuple[str, ...]) -> Metric:
             "Largest difference between two groups in the share of expected answers.",
             label="expected answers, largest gap between groups",
             sentence="the expected answer is given {size} more often for one group than for another",
+            of="{group}_expected_rate",
             key=True,
             bands=one_sided(0.03, 0.1, 0.3),
         )
     one, other = groups
-    plain = not set("[|]{}").intersection(one + other)
+    plain = not set("[|]{}:").intersection(one + other)
     return difference(
         "difference",
         f"Share of expected answers for {one} minus that for {other}.",

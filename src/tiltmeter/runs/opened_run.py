@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
-from polars import DataFrame, Int8, LazyFrame, col, lit, when
+from polars import DataFrame, Float64, Int8, LazyFrame, col, lit, when
 
 from tiltmeter import registry, reports
 from tiltmeter.blocks import RANGES, UNDECIDED, Block, Callout, Details, Headline, Text
@@ -224,7 +224,7 @@ class Run(reports.Result):
     def counterfactual_pairs(self) -> DataFrame:
         """Return for each key number an influential answer, and the answer to a prompt of the same item about another group.
 
-        Only pairs of parsed answers are returned, preferably with different labels.
+        Only pairs of parsed answers are returned, preferably with different labels; if these are numbers, with the greatest difference.
 
         Returns
         -------
@@ -240,7 +240,8 @@ class Run(reports.Result):
         texts = self._with_texts(pairs.select("model", repetition=repetition, prompt_id="other_id"))
         pairs = pairs.hstack(texts.select(col("prompt", "answer", "outcome", "label").name.prefix("other_")))
         pairs = pairs.filter(col.prompt != col.other_prompt, other_outcome="answered")
-        pairs = pairs.sort(col.label == col.other_label, maintain_order=True)  # pairs with different labels first
+        apart = (col.label.cast(Float64, strict=False) - col.other_label.cast(Float64, strict=False)).abs().fill_null(0)
+        pairs = pairs.sort(col.label == col.other_label, -apart, maintain_order=True)
         return pairs.unique(["model", "part", *NAMED], keep="first", maintain_order=True).select(
             pl.exclude("other_id", "other_repetitions")
         )
