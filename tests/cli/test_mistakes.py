@@ -291,6 +291,7 @@ SENTENCES = [
     # runs and what is made of them
     ("show ''", NO_NAME),
     ("export '' -f csv", NO_NAME),
+    ("run DIRECT --limit 5 --out ' '", "the name of the output folder is empty; give a name with --out, or unset TILTMETER_OUT"),
     ("run DIRECT --limit 5 --out mine", "mine exists and is not a run folder; choose another one with --out"),
     (
         "run DIRECT --limit 5 --out constant.py/run",
@@ -337,11 +338,17 @@ def test_what_is_made_of_a_run_names_what_is_wrong(tiltmeter: Tiltmeter, tmp_pat
         ("export run -f csv -o /proc/x", f"cannot write /proc/x: No such file or directory; {writable}"),
         ("export run -f parquet -o /proc/x.parquet", f"cannot write /proc/x.parquet: No such file or directory; {writable}"),
         ("export run -f csv -o folder", f"cannot write folder: Is a directory; {writable}"),
+        ("report run -o empty.csv", "empty.csv: the report is a web page; choose a name that ends in .html"),
+        (
+            "export run -f json -o empty.csv",
+            "empty.csv: the format json writes a table as a JSON list of objects; choose a name that ends in .json",
+        ),
         ("export run -f json -o file/x.json", f"cannot write file/x.json: File exists; {writable}"),
     ):
         done = tiltmeter(command)
         assert (done.stderr, done.returncode) == (f"tiltmeter: {sentence}\n", 2)
     assert (tmp_path / "folder" / "kept.txt").read_text() == "mine"
+    assert (tmp_path / "empty.csv").read_text() == ""
 
 
 def test_a_base_url_without_its_version(tiltmeter: Tiltmeter) -> None:

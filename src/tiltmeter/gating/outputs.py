@@ -153,7 +153,7 @@ def print_verdict(verdict: Verdict, *, as_json: bool = False) -> None:
     for line in [*lines, verdict.headline]:
         print_text(line)
     for first in verdict.failures[:1]:
-        print(printable(f"show the answers behind the first failure: {first.opened_by(verdict.run)}", one_line=True))
+        print(printable(f"show the answers behind the first of these numbers: {first.opened_by(verdict.run)}", one_line=True))
 
 
 def _line(one: Check) -> str:

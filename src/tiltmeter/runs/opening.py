@@ -16,6 +16,8 @@ from tiltmeter.runs.remote import FetchedFolder, UploadedFolder, readers_of_runs
 
 def folder_to_fill(place: str | Path) -> RunFolder:
     """Return the folder at a path or URL for writing (see `RunFolder.filling`); raise InputError for an unusable URL."""
+    if not str(place).strip():
+        raise InputError("the name of the output folder is empty; give a name with --out, or unset TILTMETER_OUT")
     where = place_of(place)
     return RunFolder(where) if isinstance(where, Path) else UploadedFolder(where)
 
