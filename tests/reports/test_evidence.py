@@ -15,6 +15,8 @@ import pypdf
 import pytest
 
 import tiltmeter as tm
+from tiltmeter.blocks import Column, Graded, Table
+from tiltmeter.reports import Report, write_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [pytest.mark.verify, pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: pages are not looked at in a browser")]
@@ -70,6 +72,24 @@ def test_each_cell_of_models_and_harms_leads_to_its_figure_and_each_test_to_its_
     details = page.locator(links.first.get_attribute("href")).locator("xpath=..")
     assert details.get_attribute("open") is not None, "the link opens the details"
     assert details.locator("caption:text-is('Methods')").is_visible()
+
+
+def test_the_models_are_sorted_by_any_harm(browser: Any, tmp_path: Path) -> None:
+    marks = {"milder": ("critical", "healthy"), "mixed": ("cautionary", "undecided"), "worse": ("healthy", "at least critical")}
+    columns = [Column(f"harm {i}", [Graded(pair[i]) for pair in marks.values()], "mark") for i in (0, 1)]
+    page = write_page(Report([], [Table("Models", [Column("model", list(marks), "name"), *columns])]), tmp_path / "page.html")
+
+    def order(width: int, chosen: str) -> list[str]:
+        shown = opened(browser, page, width=width)
+        shown.get_by_role("radio", name=chosen).check()
+        rows = [(row.bounding_box()["y"], row.locator("th").inner_text()) for row in shown.locator("tbody tr").all()]
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        return [name for _, name in sorted(rows)]
+
+    for width in (1280, 390):
+        assert order(width, "all tests") == ["milder", "mixed", "worse"], "as given"
+        assert order(width, "harm 0") == ["milder", "mixed", "worse"]
+        assert order(width, "harm 1") == ["worse", "mixed", "milder"]
 
 
 def test_a_counterfactual_pair_marks_what_differs_and_opens_to_the_whole(browser: Any, pages: dict[str, Path]) -> None:
