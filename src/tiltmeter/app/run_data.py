@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import polars as pl
 from polars import DataFrame, Expr, Float64, LazyFrame, String, col, lit
 
+from tiltmeter.blocks import RANGES
 from tiltmeter.errors import InputError
 from tiltmeter.runs import Run, RunFolder
 from tiltmeter.runs.folder import reading
@@ -20,6 +21,7 @@ ATTEMPT = ("model", "prompt_id", "repetition")
 """Columns that identify a response."""
 WHOLE_MODEL = "(model as a whole)"
 NO_MARK = "(no mark)"
+_MILDEST_LAST = {mark: -place for place, mark in enumerate(RANGES)}
 _SEARCHED = ("name", *(name for name in NAMED if name != "calibrated"), "study", "model", "harm", "note")
 _INDEX = {"model": String, "prompt_id": String, "repetition": pl.Int16, "outcome": String, "label": String}
 
@@ -52,7 +54,9 @@ def stamp(path: Path) -> Stamp:
 
 @lru_cache(maxsize=8)
 def findings(path: Path, stamp: Stamp) -> DataFrame:
-    """Return the findings of a run, key metrics first, with `number` (row in the table), `name` and `searched` (text for filters).
+    """Return the findings of a run, key metrics first, by harm and mark, the worst first.
+
+    It has the further columns `number` (row in the table), `name` and `searched` (text for filters).
 
     Raises
     ------
@@ -64,7 +68,7 @@ def findings(path: Path, stamp: Stamp) -> DataFrame:
         col.mark.fill_null(NO_MARK),
         group_shown=col.group.fill_null(WHOLE_MODEL),
         searched=pl.concat_str(_SEARCHED, separator="\n", ignore_nulls=True).str.to_lowercase(),
-    ).sort(~col.key, maintain_order=True)
+    ).sort(~col.key, "harm", col.mark.replace_strict(_MILDEST_LAST, default=0), nulls_last=True, maintain_order=True)
 
 
 def narrowed(table: DataFrame, chosen: Mapping[str, Sequence[str]], text: str) -> DataFrame:
