@@ -129,13 +129,14 @@ def present(view: ReportView) -> list[Block]:
         for (part,), mine in numbers.filter("measured").group_by("part", maintain_order=True)
     }
     titles = {part: block.title for part, block in details.items()}
-    blocks: list[Block] = []
     models = _worst_first(measured)
     measured = measured.sort(col.model.replace_strict(models, range(len(models)), return_dtype=pl.Int64), maintain_order=True)
+    blocks: list[Block] = []
+    before_table = models[:1] if len(models) > MOST_MODELS else models[-1:]
     for model in models:
         blocks += _summary(model, measured.filter(model=model), view.titles)
-    if measured["mark"].is_not_null().any():
-        blocks.append(_worst_of_each_harm(measured, titles))
+        if model in before_table and measured["mark"].is_not_null().any():
+            blocks.append(_worst_of_each_harm(measured, titles))
     blocks += _tier_charts(measured, titles, view.examples)
     blocks += [_about_all(measured)] if measured.height else []
     background = measured.height < key.height
