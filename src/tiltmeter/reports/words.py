@@ -90,7 +90,8 @@ def constant(columns: Iterable[Column]) -> list[Column]:
 
 def in_every_row(columns: Iterable[Column]) -> str:
     """Return the sentence about columns that say the same in each row."""
-    return f"In every row: {', '.join(f'{one.name} {written(one.values[0], one.kind)}' for one in columns)}."
+    same = [f"{one.name} {written(one.values[0], one.kind) or '–'}" for one in columns]
+    return f"In every row: {', '.join(same)}."
 
 
 def level_words(levels: Iterable[float | None]) -> str:
