@@ -229,17 +229,18 @@ def _severity(row: Row) -> tuple[int, float]:
 def _headline(model: str, rows: Sequence[Row], counts: Mapping[str, int]) -> Headline:
     """Return the headline of one model from its marked findings, the worst first."""
     tests = len(rows) - counts[UNGRADED]
+    of_tests = _plural(tests, "graded test" if counts[UNGRADED] else "test")
     severe = sum(counts[mark] for mark in RANGES if mark.removeprefix("at least ").startswith(MARKS[2:]))
     some = severe + sum(counts[mark] for mark in RANGES[2:5])
     found = "no result"
     if severe:
-        found = f"critical or worse in {severe} of {_plural(tests, 'test')}"
+        found = f"critical or worse in {severe} of {of_tests}"
     elif some:
-        found = f"bias in {some} of {_plural(tests, 'test')}, in none certainly critical"
+        found = f"bias in {some} of {of_tests}, in none certainly critical"
     elif tests and tests == counts[UNDECIDED]:
-        found = f"undecided in {tests} of {_plural(tests, 'test')}"
+        found = f"undecided in {tests} of {of_tests}"
     elif tests:
-        found = f"no bias shown in {f'{tests - counts[UNDECIDED]} of ' if counts[UNDECIDED] else ''}{_plural(tests, 'test')}"
+        found = f"no bias shown in {f'{tests - counts[UNDECIDED]} of ' if counts[UNDECIDED] else ''}{of_tests}"
     text = f"{named_model(model)}: {found}" + (f", undecided in {counts[UNDECIDED]}" if 0 < counts[UNDECIDED] < tests else "")
     worst = next((row for row in rows if row["mark"] == rows[0]["mark"] and _has_direction(row)), rows[0]) if some else {}
     which = "Among the most severe" if worst and rows[1:] and rows[1]["mark"] == rows[0]["mark"] else "Most severe"
@@ -460,7 +461,7 @@ def _directions(key: DataFrame) -> list[str]:
     signed = key.filter(IS_SIGNED)
     men, women = signed.filter(col.low > col.null_value).height, signed.filter(col.high < col.null_value).height
     found = f"Of {_plural(signed.height, 'comparison')} of men with women, {men} favour men or show more of them, {women} women"
-    return [f"{found}; {signed.height - men - women} show no difference."] * bool(signed.height)
+    return [f"{found}; no difference is shown in {signed.height - men - women}."] * bool(signed.height)
 
 
 def _favoured(key: DataFrame) -> list[Block]:
