@@ -58,6 +58,13 @@ def test_a_number_that_is_gone_does_not_pass(two_models: Run, tmp_path: Path) ->
     assert gate(lacking, Rules(None, allow_ungraded=True), two_models).exit_code == 0
 
 
+def test_a_release_that_measured_less_than_the_last_one_does_not_pass(fair: Run, two_models: Run) -> None:
+    verdict = gate(fair, ONLY, two_models)
+    assert verdict.exit_code == 1
+    assert {(one.part, one.status) for one in verdict.failures} == {("gest_creative", "ungraded")}
+    assert gate(fair, Rules(None, allow_ungraded=True), two_models).exit_code == 0
+
+
 @pytest.mark.parametrize("missing", ["first", "second"])
 def test_nothing_to_compare_with_does_not_pass(fair: Run, tmp_path: Path, missing: str) -> None:
     unknown = [pl.lit(None, pl.Float64).alias(name) for name in ("estimate", "low", "high")]

@@ -170,7 +170,7 @@ _NUMBER = ("part", *NAMED)
 
 
 def against_baseline(run: Run, findings: DataFrame, baseline: Run, earlier: DataFrame, rules: Rules, notes: list[str]) -> list[Check]:
-    """Return a check for each key metric in the parts of the baseline, and append notes on the comparison to `notes`.
+    """Return a check for each key metric of the baseline, and append notes on the comparison to `notes`.
 
     A model is compared with the model of the same name, or with the only model of the baseline. `findings` and `earlier` are the
     findings of the two runs, with short names in `name`.
@@ -223,8 +223,8 @@ def _check_difference(rule: str, row: Mapping[str, Any], finding: Mapping[str, A
 
 
 def _check_missing(rule: str, mine: DataFrame, earlier: DataFrame, model: str, rules: Rules) -> Iterator[Check]:
-    """Yield a check for each key metric of the shared parts that only the baseline has; single concepts are exempt, as they vary by run."""
-    asked = earlier.filter("key", col.concept.is_null(), col.part.is_in(mine["part"].implode()))
+    """Yield a check for each key metric that only the baseline has; single concepts are exempt, as they vary by run."""
+    asked = earlier.filter("key", col.concept.is_null())
     missing = asked.join(mine, on=_NUMBER, how="anti", nulls_equal=True, maintain_order="left")
     unknown = {"model": model, "estimate": None, "low": None, "high": None}
     for row in missing.iter_rows(named=True):
@@ -334,6 +334,7 @@ def _check_marks(findings: DataFrame, rules: Rules, worst: str) -> Iterator[Chec
             status = "failed" if all(beyond) else "undecided" if any(beyond) else "passed"
             graded = Graded(row["mark"], row["mark_best"], row["mark_worst"])
             reason = f"{shown_number(row['estimate'])} ({_interval(row)}) is {mark_words(graded)}"
+            reason += f", on both sides of {worst}" * (status == "undecided")
         yield made_check(f"fail-on {worst}", status, reason, row)
 
 
@@ -351,7 +352,8 @@ def _check_limit(chosen: DataFrame, rules: Rules, limit: Limit) -> Iterator[Chec
     for row in chosen.iter_rows(named=True):
         value = row[limit.column]
         if value is None:
-            yield made_check(rule, rules.open, f"{limit.column} could not be computed{_because(row)}", row)
+            reason = _because(row) if row["estimate"] is None else ": this metric has none"
+            yield made_check(rule, rules.open, f"{limit.column} could not be computed{reason}", row)
             continue
         deciding = row[end] if rules.certain and of_estimate and row[end] is not None else value
         violated, number = is_beyond(deciding, limit.value), shown_number(value, limit.value)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
-from tiltmeter.errors import InputError
+from tiltmeter.errors import EXIT_UNDECIDED, InputError
 from tiltmeter.gating.gate_check import Check, Verdict
 from tiltmeter.reports import print_text
 from tiltmeter.safe_writing import writing
@@ -116,7 +116,7 @@ def _markdown(verdict: Verdict) -> str:
         "",
         f"{_plain(study)}, run {_plain(verdict.run)}",
         "",
-        _plain(verdict.run_headline),
+        _plain(verdict.run_headline, _LENGTH * 10),
     ]
     if sentences := (*verdict.problems, *verdict.notes):
         lines += ["", *(f"* {_plain(line)}" for line in sentences[:ROWS])]
@@ -131,9 +131,9 @@ def _markdown(verdict: Verdict) -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def _plain(text: str) -> str:
+def _plain(text: str, longest: int = _LENGTH) -> str:
     """Escape a text with character references, which never start markup or end a table cell in Markdown."""
-    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", shortened(text, _LENGTH))
+    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", shortened(text, longest))
 
 
 def print_verdict(verdict: Verdict, *, as_json: bool = False) -> None:
@@ -152,6 +152,8 @@ def print_verdict(verdict: Verdict, *, as_json: bool = False) -> None:
     lines += map(_line, verdict.accepted)
     for line in [*lines, verdict.headline]:
         print_text(line)
+    if verdict.exit_code == EXIT_UNDECIDED:
+        print("to decide these numbers, run more items (--size full); to accept them, add --allow-undecided (this is exit status 5)")
     for first in verdict.failures[:1]:
         print(printable(f"show the answers behind the first of these numbers: {first.opened_by(verdict.run)}", one_line=True))
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 SHADES = 5
 """Number of colour steps in a heat map."""
-WIDTH, HEIGHT, MARGIN = 350.0, 36.0, 16.0
+WIDTH, MARGIN = 350.0, 16.0
 """Dimensions of the interval plot next to an estimate, in SVG units; the margin leaves space for half a label."""
 NOTEBOOK_ROWS = 30
 
