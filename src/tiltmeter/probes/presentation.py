@@ -461,7 +461,7 @@ def _directions(key: DataFrame) -> list[str]:
     signed = key.filter(IS_SIGNED)
     men, women = signed.filter(col.low > col.null_value).height, signed.filter(col.high < col.null_value).height
     found = f"Of {_plural(signed.height, 'comparison')} of men with women, {men} favour men or show more of them, {women} women"
-    return [f"{found}; no difference is shown in {signed.height - men - women}."] * bool(signed.height)
+    return [f"{found}, and {signed.height - men - women} show no clear difference."] * bool(signed.height)
 
 
 def _favoured(key: DataFrame) -> list[Block]:
