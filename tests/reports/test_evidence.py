@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import io
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 import tiltmeter as tm
 from tiltmeter.blocks import Column, Graded, Table
 from tiltmeter.reports import Report, write_page
+from tiltmeter.runs import report_of
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [pytest.mark.verify, pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: pages are not looked at in a browser")]
@@ -72,6 +74,16 @@ def test_each_cell_of_models_and_harms_leads_to_its_figure_and_each_test_to_its_
     details = page.locator(links.first.get_attribute("href")).locator("xpath=..")
     assert details.get_attribute("open") is not None, "the link opens the details"
     assert details.locator("caption:text-is('Methods')").is_visible()
+
+
+def test_a_page_about_several_studies_begins_with_all_headlines(browser: Any, pages: dict[str, Path], tmp_path: Path) -> None:
+    runs = [tm.load(pages[name].parent) for name in ("one", "stories", "countries")]
+    page = opened(browser, write_page(report_of(runs), tmp_path / "page.html"))
+    listed = page.get_by_role("list", name="Further results").locator("li").all_inner_texts()
+    headlines = [page.locator("h1").inner_text(), *listed]
+    assert [bool(re.search(words, line)) for words, line in zip(("tests", "associations found", "groups"), headlines, strict=True)] == [
+        True
+    ] * 3
 
 
 def test_the_models_are_sorted_by_any_harm(browser: Any, tmp_path: Path) -> None:
