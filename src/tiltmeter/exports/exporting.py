@@ -150,6 +150,6 @@ def _place(run: runs.Run, format: str, chosen: Format, table: str, path: str | P
     is_table = target.parent == home and target.suffix == ".parquet"
     if is_table or target == home or any(target.is_relative_to(home / own) for own in ("stages", "run.json", "study.yaml")):
         raise InputError(f"{path} belongs to the run, which an export must not modify; choose another path with -o")
-    if chosen.suffix and target.suffix.lower() not in ("", chosen.suffix):
+    if chosen.suffix and target.suffix not in ("", chosen.suffix):
         raise InputError(f"{path}: the format {format} writes {chosen.makes}; choose a name that ends in {chosen.suffix}")
     return Path(path)

@@ -539,19 +539,15 @@ def normalised_block(findings: DataFrame, grades: DataFrame) -> Heatmap:
 
 def _correlations(findings: DataFrame, grades: DataFrame) -> list[Block]:
     """Return the pairwise Pearson correlations of the models' normalised key metrics (Figure 2 of the paper)."""
-    import numpy as np
-
     table = normalised_table(findings, grades).filter(col.part.is_not_null()).drop("part", "metric", "harm")
 
     def pearson(one: str, other: str) -> float | None:
-        pair = table.select(first=one, second=other).drop_nulls().to_numpy()
-        if len(pair) < FEWEST_SHARED or (np.ptp(pair, axis=0) == 0).any():
-            return None
-        return float(np.corrcoef(pair.T)[0, 1])
+        shared = table.drop_nulls([one, other])
+        return shared.select(pl.corr(one, other).fill_nan(None)).item() if shared.height >= FEWEST_SHARED else None
 
     rows, columns = table.columns[1:], table.columns[:-1]
     values = [[pearson(one, other) if j <= i else None for j, other in enumerate(columns)] for i, one in enumerate(rows)]
-    if all(value is None for row in values for value in row):
+    if not any(map(any, values)):
         return []
     note = "Pairwise Pearson correlation over the normalised key metrics."
     return [Details("Similarity of the models", [Heatmap("Correlation of the models", rows, columns, values, note=note)])]

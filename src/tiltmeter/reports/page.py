@@ -64,7 +64,7 @@ class Report:
 
 def write_page(report: Report, path: Path) -> Path:
     """Write the page atomically and return its path; raises InputError if the file cannot be written or its name is of another kind."""
-    if path.suffix.lower() not in ("", ".html", ".htm"):
+    if path.suffix not in ("", ".html", ".htm"):
         raise InputError(f"{path}: the report is a web page; choose a name that ends in .html")
     contents = [(i, block.text) for i, block in enumerate(report.blocks) if isinstance(block, Heading) and block.level <= 2]
     first = next((block for block in report.blocks if isinstance(block, Headline)), None)

@@ -224,7 +224,8 @@ class Run(reports.Result):
     def counterfactual_pairs(self) -> DataFrame:
         """Return for each key number an influential answer, and the answer to a prompt of the same item about another group.
 
-        Only pairs of parsed answers are returned, preferably with different labels; if these are numbers, with the greatest difference.
+        Only pairs of parsed answers are returned, preferably of an item that moves the number in its direction, with different labels (the
+        same label if it names the person whom the answer favours), and if labels are numbers, with the greatest difference.
 
         Returns
         -------
@@ -241,10 +242,10 @@ class Run(reports.Result):
         pairs = pairs.hstack(texts.select(col("prompt", "answer", "outcome", "label").name.prefix("other_")))
         pairs = pairs.filter(col.prompt != col.other_prompt, other_outcome="answered")
         apart = (col.label.cast(Float64, strict=False) - col.other_label.cast(Float64, strict=False)).abs().fill_null(0)
-        pairs = pairs.sort(col.label == col.other_label, -apart, maintain_order=True)
-        return pairs.unique(["model", "part", *NAMED], keep="first", maintain_order=True).select(
-            pl.exclude("other_id", "other_repetitions")
-        )
+        number, sign = ["model", "part", *NAMED], col.influence.sign()
+        against = sign * sign.sum().over(number) < 0
+        pairs = pairs.sort(against, (col.label == col.other_label) != col.label.is_in(["male", "female"]), -apart, maintain_order=True)
+        return pairs.unique(number, keep="first", maintain_order=True).drop("other_id", "other_repetitions")
 
     @property
     def definitional(self) -> DataFrame:
