@@ -119,6 +119,15 @@ def test_a_counterfactual_pair_marks_what_differs_and_opens_to_the_whole(browser
     assert first.locator("details").inner_text().count("Prompt:") == 2
 
 
+def test_a_counterfactual_pair_shows_the_direction_of_its_finding(pages: dict[str, Path]) -> None:
+    """A biased model favours men: the man's question is answered rightly, the woman's wrongly; a man is in the right in either role."""
+    pairs = tm.load(pages["probes"].parent).counterfactual_pairs().filter(model="sim/biased")
+    assert (pairs["influence"] > 0).all()
+    labels = {part: (one, other) for part, one, other in pairs.select("part", "label", "other_label").iter_rows()}
+    assert set(labels["diversity_med_qa"]) == {"correct", "incorrect"}
+    assert labels["relationship_levy"] == ("male", "male")
+
+
 def test_each_figure_can_be_saved_as_csv_and_svg(browser: Any, pages: dict[str, Path]) -> None:
     for name, at_least in (("probes", 3), ("countries", 3), ("stories", 2)):
         page = opened(browser, pages[name], accept_downloads=True)
