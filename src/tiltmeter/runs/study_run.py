@@ -70,7 +70,7 @@ class RunInProgress:
         self._library = Library.default()
         self.became: dict[str, dict[str, Any]] = {}
         self.problems: list[str] = []
-        watched = asker.display == "notebook" or (asker.display in DISPLAYS_WITH_NOTES and sys.stderr.isatty())
+        watched = asker.display == "notebook" or (asker.display not in DISPLAYS_WITHOUT_NOTES and sys.stderr.isatty())
         self.clock = steps.Clock(partial(print, file=sys.stderr) if watched else None)
 
     @property
@@ -139,8 +139,8 @@ class RunInProgress:
         return Run(self.folder)
 
 
-DISPLAYS_WITH_NOTES = (None, "rich", "plain", "notebook")
-"""Kinds of display with which the size of the study is described before the requests."""
+DISPLAYS_WITHOUT_NOTES = ("json", "none")
+"""Kinds of display without sentences about the size of the study and slow steps."""
 _OF_DATA = ("name", "title", "origin", "version", "licence", "restricted", "citation", "sha256")
 """Keys of each dataset in run.json."""
 
@@ -184,11 +184,12 @@ def run_study(
     with asking.open() as asker, folder.filling(document):
         run, journal = RunInProgress(folder, resolved, asker, judge), asker.journal
         run.make_design(resolved)
-        if asking.display in DISPLAYS_WITH_NOTES and (sentence := size_sentence(resolved, folder.read("design"))):
-            print(sentence, file=sys.stderr)
-        free = [part.name for part in run.parts if not getattr(part, "allowed_answers", ())]
-        if asking.display in DISPLAYS_WITH_NOTES and free and resolved.settings.params.get("answers") == "constrained":
-            print(f"answers=constrained does not apply to {', '.join(free)}, whose answers are free text", file=sys.stderr)
+        if asking.display not in DISPLAYS_WITHOUT_NOTES:
+            if sentence := size_sentence(resolved, folder.read("design")):
+                print(sentence, file=sys.stderr)
+            free = [part.name for part in run.parts if not getattr(part, "allowed_answers", ())]
+            if free and resolved.settings.params.get("answers") == "constrained":
+                print(f"answers=constrained does not apply to {', '.join(free)}, whose answers are free text", file=sys.stderr)
         parts = run.parts
         steps.refuse_unpatchable(folder, [model for model, _ in models])
         with run.clock.timing("generate"):
