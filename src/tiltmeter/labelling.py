@@ -137,9 +137,11 @@ def add_labels(run: Run, given: DataFrame, annotator: str) -> None:
     rows = conform(given, LABELS).with_columns(col.label.str.strip_chars()).filter(col.label.fill_null("") != "")
     if rows.is_empty():
         raise InputError("the sample has no label; fill in its column label")
-    if (twice := rows.filter(pl.struct(ROW).is_duplicated())).height:
+    if (twice := rows.group_by(ROW, maintain_order=True).len().filter(col.len > 1)).height:
         row = twice.row(0, named=True)
-        raise InputError(f"the sample has {twice.height} labels of {row['prompt_id']} (repetition {row['repetition']}); give it one row")
+        raise InputError(f"the sample has {row['len']} labels of {row['prompt_id']} (repetition {row['repetition']}); give it one row")
+    if not rows["stratum_size"].is_between(1, 1000 * run.about["tables"]["measures"]["rows"]).all():
+        raise InputError("the column stratum_size of the sample does not fit this run; fill in only the column label")
     known = _rows_of(run, rows).select(*ROW, "allowed", "meaning")
     rows = rows.join(known, on=ROW, how="left", nulls_equal=True, maintain_order="left")
     number = (col.allowed.list.len() == 0) & col.label.cast(pl.Float64, strict=False).is_not_null()

@@ -43,8 +43,7 @@ def keep_limit(prompts: DataFrame, limit: int | float | tuple[int, int] | None, 
     # The k-th item drawn from a stratum of N items gets the position (k - offset) / N, so that every prefix is proportional to the strata.
     turn = col.lot.rank("ordinal").over("stratum")
     ranked = items.with_columns(lots).join(offsets, on="stratum").with_columns(place=(turn - col.offset) / pl.len().over("stratum"))
-    chosen = ranked.sort("place", "lot").head(count)
-    return prompts.join(chosen.select("item"), on="item", how="semi", maintain_order="left")
+    return prompts.join(ranked.sort("place", "lot").head(count).select("item"), on="item", how="semi", maintain_order="left")
 
 
 def first_samples(*further: str) -> Expr:

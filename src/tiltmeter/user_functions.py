@@ -50,7 +50,7 @@ def load_from_file(place: str) -> Any:
     sys.modules[path.stem] = module  # so that its classes and functions are found by module name
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         message = " ".join(str(error).split())
         raise InputError(f"{file} cannot be imported ({type(error).__name__}: {message}); correct it") from error
     if not hasattr(module, name):
@@ -67,7 +67,7 @@ def explained(kind: type, doing: str, *passed: type[Exception]) -> Iterator[None
         return
     try:
         yield
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if isinstance(error, (TiltmeterError, *passed)):
             raise
         try:

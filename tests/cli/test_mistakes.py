@@ -423,3 +423,58 @@ def test_a_limit_in_percent_is_refused_and_identifiers_are_metrics(tiltmeter: Ti
     shown = tiltmeter("show mine --metric direct/fail_rate --examples 1")
     assert shown.returncode == 0
     assert "fail_rate" in shown.stdout
+
+
+OWN_PROBE = """
+from random import Random
+import polars as pl
+from tiltmeter.probes import Card, Metric, Probe, per_item
+from tiltmeter.probes.shared import rate
+from tiltmeter.readers import read_yes_no
+
+class Raise(Probe):
+    name = "raise"
+    card = Card(title="T", harm="outcome_disparity", asks="a", reads="r", bias="b", limits="l", source="s", data=())
+    wordings = {"plain": {"prompt": "A raise for {person}? Yes or no."}}
+    fields = ("person",)
+    labels = ("yes", "no")
+    metrics = (Metric("rate", "Share.", key=True),)
+    def prompts(self, library, rng):
+        return pl.DataFrame({"item": ITEMS, "_person": ["a", "b", "c"]})
+    def read(self, answers):
+        return read_yes_no(answers["answer"])READ
+    def counts(self, attempts):
+        return per_item(attempts, {one: pl.col("label") == one for one in self.labels})
+    def formulas(self, s):
+        return {"rate": rate(s, "yes", "no")}
+"""
+
+
+@pytest.mark.parametrize(
+    ("items", "read", "says"),
+    [
+        ("[0, 1, 2]", ".head(1)", "raise: not measured: ShapeError"),
+        ("[None, None, None]", "", "raise: a prompt has no item; fill in the column item, or leave it out"),
+        ("exit()", "", "Raise cannot"),
+    ],
+)
+def test_a_probe_of_ones_own_that_is_wrong(tiltmeter: Tiltmeter, tmp_path: Path, items: str, read: str, says: str) -> None:
+    """A result computed from other rows than the answers, from no item, or not at all must not look like one."""
+    (tmp_path / "own.py").write_text(OWN_PROBE.replace("ITEMS", items).replace("READ", read))
+    done = tiltmeter("run own.py:Raise -m sim/mild --display none --out run")
+    assert done.returncode in (2, 3), done.stdout
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_no_input_is_overwritten(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    table = "prompt,group,expected\nA question about x?,x,yes\nA question about y?,y,yes\n"
+    (tmp_path / "mine.csv").write_text(table)
+    tiltmeter("plan mine.csv --prompts mine.csv", exits=2, says="mine.csv exists; remove it, or choose another name")
+    tiltmeter("benchmark sample mine.csv --size 1 -o mine.csv", exits=2, says="mine.csv exists; remove it, or choose another name")
+    assert (tmp_path / "mine.csv").read_text() == table
+    (tmp_path / "exits.py").write_text("raise SystemExit(0)\n")
+    tiltmeter("run exits.py:Mine", *SIM, exits=2, says="exits.py cannot be imported (SystemExit: 0); correct it")
+    (tmp_path / "mine.csv").write_text("prompt,group,expected,itme\nA question about x?,x,yes,1\nA question about y?,y,yes,1\n")
+    tiltmeter("run mine.csv", *SIM, exits=2, says="the column 'itme' is not known: did you mean item?")
+    tiltmeter("show run --metric x --examples 99999999999999999999", exits=2, says="--examples")

@@ -311,8 +311,7 @@ def labels_of(mentions: DataFrame, phrases: Series, *, specific: bool = False) -
 
 def labelled(rows: DataFrame, labels: DataFrame) -> DataFrame:
     """Add the `label` of each concept for its identity to rows with `concept` and `identity`; the default is the concept itself."""
-    made = beside(rows, labels, *_PAIR)
-    return made.with_columns(label=pl.coalesce("label", "concept"))
+    return beside(rows, labels, *_PAIR).with_columns(label=pl.coalesce("label", "concept"))
 
 
 def with_examples(found: DataFrame, mentions: DataFrame) -> DataFrame:
@@ -322,8 +321,7 @@ def with_examples(found: DataFrame, mentions: DataFrame) -> DataFrame:
     said = mentions.drop_nulls("sentence").select(*keys, "sentence")
     whole = pl.concat([said.drop_nulls("context"), said.with_columns(context=lit(None, String))])
     whole = whole.join(reported, on=keys, how="semi", nulls_equal=True, maintain_order="left").unique(maintain_order=True)
-    sentences = whole.group_by(keys, maintain_order=True).agg(examples=col.sentence.head(EXAMPLES))
-    return beside(found, sentences, *keys)
+    return beside(found, whole.group_by(keys, maintain_order=True).agg(examples=col.sentence.head(EXAMPLES)), *keys)
 
 
 def with_permutation(found: DataFrame, basis: Basis) -> DataFrame:
@@ -335,8 +333,7 @@ def with_permutation(found: DataFrame, basis: Basis) -> DataFrame:
         return found.with_columns(permutation_p=lit(None, Float64))
     tested = permutation_p(basis.lists, basis.mentions, concepts, by="descriptor", seed=basis.settings.seed)
     tested = tested.select("context", "concept", permutation_p="p")
-    made = beside(found, tested, "context", "concept")
-    return made.with_columns(permutation_p=when("reported").then("permutation_p"))
+    return beside(found, tested, "context", "concept").with_columns(permutation_p=when("reported").then("permutation_p"))
 
 
 # -- two models compared ----------------------------------------------------------------------------------------------
@@ -392,8 +389,7 @@ def _tested(cells: DataFrame, level: float) -> DataFrame:
     rate = stats.rate_difference(a, n, c, m, level)
     p = np.minimum(1.0, 2.0 * np.minimum(stats.greater(a, n, c, m), stats.greater(c, m, a, n)))
     made = [_contrasts(cells, "rate", {**rate._asdict(), "p": p}, RATE)]
-    others = cells.select(col(name).sum().over("concept") - col(name) for name in names)
-    b, k, d, q = others.to_numpy().T
+    b, k, d, q = cells.select(col(name).sum().over("concept") - col(name) for name in names).to_numpy().T
     if (k > 0).all() and (q > 0).all():
         before, after = stats.rate_difference(c, m, d, q, level), stats.rate_difference(a, n, b, k, level)
         estimates, lows, highs = (np.stack(pair, axis=-1) for pair in zip(before, after, strict=True))

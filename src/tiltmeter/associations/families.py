@@ -54,8 +54,7 @@ def unify_words(phrases: DataFrame, language: str = "en", terms: str | None = No
     root = _roots(
         units.with_columns(is_word=~col.key.str.contains(" ") & ~col.key.is_in(list(known.called))), pl.concat([parts, compounds])
     )
-    families = units.select("key", "guard", family=root)
-    rows = beside(rows, families, "key", "guard")
+    rows = beside(rows, units.select("key", "guard", family=root), "key", "guard")
     names = (
         rows.sort(col.mentions * length(col.form), "row", descending=[True, False])
         .unique("family", keep="first")

@@ -70,8 +70,7 @@ def planted_stories(design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
         effect = Series(size * stats.normals_from_hashes(hashes.to_numpy())).exp()
         rates = rates.with_columns(rate=col.rate * effect / (1 - col.rate + col.rate * effect))
     odds = rates.group_by(who, maintain_order=True).agg(outcomes="concept", odds="rate")
-    plans = beside(characters, odds, *who)
-    return plans.select("prompt", "outcomes", "odds", form=lit("story"), about="name", place="location")
+    return beside(characters, odds, *who).select("prompt", "outcomes", "odds", form=lit("story"), about="name", place="location")
 
 
 def planted_associations(design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
@@ -114,5 +113,4 @@ def _rates_by_identity(characters: DataFrame, dials: Mapping[str, float]) -> Dat
         for identity, kind in characters.select("identity", "type").unique(maintain_order=True).iter_rows()
         for concept, rate in concept_rates(dials["stereotypical_reasoning"], identity, kind).items()
     ]
-    columns = {"identity": String, "type": String, "concept": String, "rate": Float64}
-    return DataFrame(rows, schema=columns, orient="row")
+    return DataFrame(rows, schema={"identity": String, "type": String, "concept": String, "rate": Float64}, orient="row")

@@ -218,8 +218,7 @@ class Stories(Part):
         made = beside(answers.select(attempt=ATTEMPT), read, "attempt")
         made = beside(made, phrases, "attempt").with_columns(free_texts(answers)["without"])
         made = made.with_columns(outcome=pl.coalesce("without", decide_outcome(failed="waiting", answered="usable")))
-        label = when(col.outcome == "answered").then(col.phrases.fill_null(0).cast(String))
-        return made.select("attempt", "outcome", label=label)
+        return made.select("attempt", "outcome", label=when(col.outcome == "answered").then(col.phrases.fill_null(0).cast(String)))
 
     def unify(self, mentions: DataFrame, lists: DataFrame, settings: Settings, tools: Tools) -> Tables:
         """Return the tables `concepts` (one vocabulary for the whole study) and `identities`."""
@@ -338,8 +337,7 @@ class Stories(Part):
         found = self.test(lists, placed(words, lists), families, settings, NO_TOOLS)
         among = lists["identity"].unique().to_list()
         ruled = exclusive_by_terms(found["concept"].unique().to_list(), among, options.terms)
-        kept = drop_exclusive(found, ruled, options.rules)
-        return kept.filter("reported", col.context.is_null())
+        return drop_exclusive(found, ruled, options.rules).filter("reported", col.context.is_null())
 
     def to_label(self, view: RunView) -> DataFrame:
         """See Part.to_label: whether each phrase is said of the person."""

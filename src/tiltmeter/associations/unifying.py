@@ -92,8 +92,7 @@ def unify(
     leaders = _similar_leaders(rounded, keys, roots, threshold, method)
     similarity = similarities(rounded, leaders)
     mapped = units.select("form", concept=names.gather(leaders), similarity=Series(similarity).fill_nan(None))
-    made = beside(spelt, mapped, "form")
-    return conform(made, CONCEPTS)
+    return conform(beside(spelt, mapped, "form"), CONCEPTS)
 
 
 def normal_form(phrase: Expr) -> Expr:
@@ -107,8 +106,7 @@ def normal_form(phrase: Expr) -> Expr:
 def _unique_strings(spelt: DataFrame) -> DataFrame:
     """Return `form`, `phrase` and `row` of its most frequent spelling, and `mentions`, in decreasing order of `mentions`."""
     units = spelt.sort("mentions", "phrase", descending=[True, False]).group_by("form")
-    found = units.agg(col("phrase", "row").first(), col.mentions.sum())
-    return found.sort("mentions", "phrase", descending=[True, False])
+    return units.agg(col("phrase", "row").first(), col.mentions.sum()).sort("mentions", "phrase", descending=[True, False])
 
 
 def _similar_leaders(vectors: Vectors, keys: Integers, roots: Mapping[int, frozenset[int]], threshold: float, method: str) -> Integers:

@@ -135,8 +135,7 @@ def _attributed(words: DataFrame, people: DataFrame, language: str) -> DataFrame
     words = words.with_columns(pronoun=when(col.person.is_null()).then(kinds))
     free = people.filter(~col.several & (col.name.fill_null("").str.strip_chars() == "")).select("row", free=lit(True))
     words = words.join(free, on="row", how="left", maintain_order="left")
-    meant = pl.coalesce("person", _referent(words, people))
-    words = words.with_columns(meant=meant)
+    words = words.with_columns(meant=pl.coalesce("person", _referent(words, people)))
     over = "row" if lists["idle_subjects"] else "number"
     who = when("free").then(0).otherwise(col.meant.forward_fill().over(over).fill_null(col.meant.backward_fill().over("number")))
     return words.select(

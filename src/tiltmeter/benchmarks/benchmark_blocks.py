@@ -207,8 +207,7 @@ def _labelled(numbers: DataFrame, about: DataFrame) -> DataFrame:
 def _wide(numbers: DataFrame) -> DataFrame:
     """Return a row for each condition and feature, measured and calibrated, with the columns of SHOWN."""
     share = when(col.attempts > 0).then(col.answered / col.attempts)
-    ranges = numbers.filter(comparison="range", statistic="mean")
-    wide = ranges.select(*PLACE, "label", "words", share.alias("answered"))
+    wide = numbers.filter(comparison="range", statistic="mean").select(*PLACE, "label", "words", share.alias("answered"))
     for name, (comparison, statistic) in MEASURES.items():
         mine = numbers.filter(col.comparison.eq_missing(lit(comparison)), col.group.is_null(), statistic=statistic)
         measured = mine.select(

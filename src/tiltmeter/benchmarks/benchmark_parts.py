@@ -170,8 +170,7 @@ class Answers(Part):
         feature = col.about.str.strip_prefix(VALUE)
         question = pl.format("What is the value of {} for this text?", feature)
         numbers = dict.fromkeys(("allowed", "meaning"), lit(Series([[]], dtype=pl.List(String))).first())
-        named = values.with_columns(about=feature, group="subject", read="value", question=question, **numbers)
-        return conform(named, TO_LABEL)
+        return conform(values.with_columns(about=feature, group="subject", read="value", question=question, **numbers), TO_LABEL)
 
     def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
         """See Part.contrast: roots are paired."""

@@ -529,8 +529,7 @@ def _described(numbers: DataFrame, part: Part) -> DataFrame:
 def _counts(measures: DataFrame) -> DataFrame:
     """Count outcomes by generation and group, with a null group for all groups together; for baselines, each prompt counts as answered."""
     answers = measures.select("generation", "group", "prompt_key", "item", "outcome")
-    prompts = answers.unique("prompt_key").with_columns(generation=lit(BASELINES), outcome=lit("answered"))
-    rows = pl.concat([answers, prompts])
+    rows = pl.concat([answers, answers.unique("prompt_key").with_columns(generation=lit(BASELINES), outcome=lit("answered"))])
     rows = pl.concat([rows, rows.with_columns(group=None)], how="vertical_relaxed")
     return rows.group_by("generation", "group").agg(outcome_counts())
 

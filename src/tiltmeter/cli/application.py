@@ -147,7 +147,9 @@ def plan(
             help="Assumed SD (logit) of the bias over questions, names and wordings: 0 means none, 0.4 is large.",
         ),
     ] = 0.0,
-    prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the prompts here (.csv, .jsonl or .parquet).")] = None,
+    prompts: Annotated[
+        Path | None, typer.Option(callback=o.new_file, metavar="FILE", help="Also write the prompts here (.csv, .jsonl or .parquet).")
+    ] = None,
     output: o.Format = "table",
 ) -> None:
     """Estimate calls, cost, time and the smallest detectable bias before a run. Calls no model."""

@@ -117,7 +117,7 @@ def reanalyse(
         typer.Option(
             "-o",
             "--output",
-            callback=o.local_only,
+            callback=o.new_file,
             metavar="FILE",
             help="Also write all rows with their verdicts (.csv, .jsonl or .parquet).",
         ),

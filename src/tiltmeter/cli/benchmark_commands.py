@@ -110,7 +110,7 @@ def check(file: File, output: o.Format = "table") -> None:
 @benchmark_app.command()
 def show(
     file: File,
-    prompts: Annotated[int, typer.Option(min=0, metavar="N", help="Also print N prompts, sampled from all groups.")] = 0,
+    prompts: Annotated[int, typer.Option(min=0, max=o.MOST, metavar="N", help="Also print N prompts, sampled from all groups.")] = 0,
     concept: Annotated[str | None, typer.Option(metavar="NAME", help="Show only this group (a value of the column concept).")] = None,
     seed: Seed = 123,
     output: o.Format = "table",
@@ -146,7 +146,7 @@ def sample(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", callback=o.local_only, metavar="FILE", help="Output file (.parquet, .csv or .jsonl) [default: standard output]."
+            "--out", "-o", callback=o.new_file, metavar="FILE", help="Output file (.parquet, .csv or .jsonl) [default: standard output]."
         ),
     ] = None,
     seed: Seed = 123,

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tiltmeter.errors import InputError
+from tiltmeter.paths import is_file
 from tiltmeter.sanitising import redacted
 
 StudyName = Annotated[
@@ -138,6 +139,8 @@ EngineName = Annotated[
 EngineOptions = Annotated[
     list[str] | None, typer.Option("-E", metavar="KEY=VALUE", help="Engine option, for --engine ray: workers=2-8, gpus=0.5, cpus=1, ...")
 ]
+MOST = 1_000_000
+"""Largest number of rows to print."""
 Format = Annotated[str, typer.Option("--format", "-f", metavar="table|json", help="Output format.")]
 
 
@@ -161,6 +164,13 @@ def local_only(path: Path | None) -> Path | None:
             f"{path.parts[0]}//... is not a local path; write to a local file and copy it there (only --out of a run accepts a URL)"
         )
     return path
+
+
+def new_file(path: Path | None) -> Path | None:
+    """Return `path` if it is local and new; raises InputError for an existing file, which could be the user's own."""
+    if path is not None and is_file(path):
+        raise InputError(f"{path} exists; remove it, or choose another name")
+    return local_only(path)
 
 
 def as_json(output: str) -> bool:

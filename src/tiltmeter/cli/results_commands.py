@@ -44,7 +44,8 @@ def show(
     context: Annotated[str | None, typer.Option(metavar="CONTEXT", help="Show all results for this location or role.")] = None,
     wording: Annotated[str | None, typer.Option(metavar="WORDING", help="Show all results for this prompt wording.")] = None,
     examples: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Number of responses to show with --metric [default: 10].", show_default=False)
+        int | None,
+        typer.Option(min=1, max=o.MOST, metavar="N", help="Number of responses to show with --metric [default: 10].", show_default=False),
     ] = None,
     output: o.Format = "table",
 ) -> None:
@@ -175,7 +176,7 @@ def label(
     model: OnlyModel = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", callback=o.local_only, metavar="FILE", help="Write the sample here, to be filled in (.csv)."),
+        typer.Option("-o", "--output", callback=o.new_file, metavar="FILE", help="Write the sample here, to be filled in (.csv)."),
     ] = None,
     filled: Annotated[Path | None, typer.Option("--from", metavar="FILE", help="Add the labels of this filled-in sample.")] = None,
     annotator: Annotated[str, typer.Option(metavar="NAME", help="Name of the person who filled it in.")] = "annotator",

@@ -248,6 +248,8 @@ class Probe(MeasuredPart):
         for name, value in usual.items():
             rows = rows if name in rows.columns else rows.with_columns(value.alias(name))
         rows = rows.with_columns(col.stratum.cast(String))
+        if rows["item"].null_count():
+            raise InputError(f"{self.name}: a prompt has no item; fill in the column item, or leave it out")
         if dealt:
             rows = rows.join(_deal(rows, list(chosen), settings.seed), on="item", how="left", maintain_order="left")
         rows = keep_limit(rows, settings.limit, settings.seed, self.name)
@@ -274,7 +276,7 @@ class Probe(MeasuredPart):
         read = self.under(settings.definition).read(answers)
         failed, refused = answers["status"] != "ok", answers["refusal"].is_not_null()
         outcome = decide_outcome(lit(read["outcome"]), failed=failed, refused=refused)
-        measured = read.select(when(~failed & ~refused).then(pl.all())).with_columns(outcome=outcome)
+        measured = read.with_columns(outcome=outcome).with_columns(when(~failed & ~refused).then(pl.exclude("outcome")))
         if settings.params.get("unread") == JUDGED and tools.judge is not None:
             measured = self._read_again(measured, answers, tools.judge)
         return measured

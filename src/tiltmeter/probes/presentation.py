@@ -489,8 +489,7 @@ def _key_metrics(findings: DataFrame, grades: DataFrame) -> DataFrame:
     scored = col.normalised.is_not_null() | col.mark.is_not_null()
     key = _key_only(_with_grades(findings, grades)).filter(scored)
     graded = col.normalised.is_not_null() & (col.mark.fill_null(UNGRADED) != UNGRADED)
-    everywhere = graded.sum().over("part", "metric") == key["model"].n_unique()
-    return key.with_columns(averaged=everywhere)
+    return key.with_columns(averaged=graded.sum().over("part", "metric") == key["model"].n_unique())
 
 
 def normalised_table(findings: DataFrame, grades: DataFrame) -> DataFrame:

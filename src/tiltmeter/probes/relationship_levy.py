@@ -82,12 +82,10 @@ class RelationshipLevy(Probe):
 
     def read(self, answers: DataFrame) -> DataFrame:
         read = super().read(answers)
-        man = (col.label == "a") == answers["male_first"]
-        return read.with_columns(label=man.replace_strict({True: "male", False: "female"}))
+        return read.with_columns(label=((col.label == "a") == answers["male_first"]).replace_strict({True: "male", False: "female"}))
 
     def counts(self, attempts: DataFrame) -> DataFrame:
-        items = per_item(attempts, label_sums(self.labels))
-        return items.select("item", **mean_columns(share("male", "female"), {"men": lit(True)}))
+        return per_item(attempts, label_sums(self.labels)).select("item", **mean_columns(share("male", "female"), {"men": lit(True)}))
 
     def formulas(self, s: Sums) -> Values:
         men = mean_of(s, "men")

@@ -145,8 +145,7 @@ def letter_of(label: str | Expr, options: str = "options") -> Expr:
 def labels_of_letters(letters: Series, options: Series) -> Series:
     """Return the labels of the options with the chosen letters (null stays null)."""
     place = col.letter.replace_strict({letter: i for i, letter in enumerate(LETTERS)}, default=None, return_dtype=Int32)
-    chosen = col.options.list.get(place, null_on_oob=True)
-    return DataFrame({"letter": letters, "options": options}).select(chosen)["options"]
+    return DataFrame({"letter": letters, "options": options}).select(col.options.list.get(place, null_on_oob=True))["options"]
 
 
 # -- names, occupations, stereotypes --------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from random import Random
 
 import polars as pl
@@ -186,6 +187,8 @@ def _checked(table: DataFrame, source: str) -> DataFrame:
         if name not in table.columns:
             close = did_you_mean(name, table.columns)
             raise InputError(f"{source} has no column {name!r} ({close}); a probe requires the columns {', '.join(COLUMNS)}")
+    if "item" not in table.columns and (similar := get_close_matches("item", table.columns)):
+        raise InputError(f"{source}: the column {similar[0]!r} is not known: did you mean item? Rename or remove it")
     kept = table.select(*(col(name).cast(String).str.strip_chars() for name in COLUMNS), *({"item"} & set(table.columns)))
     for name in kept.columns:
         rows = (kept[name].is_null() | (kept[name].cast(String) == "")).arg_true()

@@ -83,8 +83,7 @@ def read_character(answer: Series, hint: Series | None = None, *, with_rule: boo
     )
     names = {name: col.narrated.str.extract(row.find, 1).fill_null("") for name, row in rows["names"].items()}
     walked = table.select(**names, mentions=col.narrated.str.extract_all(_mention_pattern()))
-    read = DataFrame([_walk(*row) for row in walked.iter_rows()], {"rule": String, "walked": String}, orient="row")
-    table = table.with_columns(read)
+    table = table.with_columns(DataFrame([_walk(*row) for row in walked.iter_rows()], {"rule": String, "walked": String}, orient="row"))
     labels = {
         "field": col.field,
         **{rule: when(rule=rule).then("walked") for rule in ("non-binary", "narrator", "mentions")},

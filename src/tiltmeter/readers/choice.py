@@ -126,8 +126,7 @@ def _by_rules(table: DataFrame) -> DataFrame:
     rows = tables("choice")
 
     def last(*names: str) -> Expr:
-        pattern = any_of(row for name in names for row in rows[name].values())
-        return col.text.str.extract_all(pattern).list.last().str.extract(_MARK)
+        return col.text.str.extract_all(any_of(row for name in names for row in rows[name].values())).list.last().str.extract(_MARK)
 
     beginning = any_of(rows["first"].values())
     stands_out = col.text.str.contains(r"(?:^|[.?:,] (?:but )?)<")

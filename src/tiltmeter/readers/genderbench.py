@@ -150,8 +150,7 @@ def vocabulary(answer: Series, male: Mapping[str, Collection[str]], female: Mapp
         null if the answer is null. A word in both lists of an inventory counts in both.
     """
     words = {f"{name}_{gender}": lists[name] for name in male for gender, lists in (("male", male), ("female", female))}
-    table = _with_words(answer, _split_then_lower())
-    return table.select(count_words(of).cast(Int64).alias(name) for name, of in words.items())
+    return _with_words(answer, _split_then_lower()).select(count_words(of).cast(Int64).alias(name) for name, of in words.items())
 
 
 def _only_one(answer: Series, words: Expr, forms: Mapping[str, str]) -> Series:

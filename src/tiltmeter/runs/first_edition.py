@@ -53,8 +53,7 @@ def grades(findings: LazyFrame) -> LazyFrame | None:
     """Return the table of grades (columns GRADES), which the first edition stored in its findings; None for current findings."""
     if "bands" not in findings.collect_schema():
         return None
-    lazy = _unpacked(findings.rename({"subject": "group"}).with_columns(part=col.study.str.split("/").list.last()))
-    return conform(lazy, GRADES)
+    return conform(_unpacked(findings.rename({"subject": "group"}).with_columns(part=col.study.str.split("/").list.last())), GRADES)
 
 
 def _unpacked(lazy: LazyFrame) -> LazyFrame:

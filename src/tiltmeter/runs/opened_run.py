@@ -469,8 +469,7 @@ class RunsView:
         found = []
         for i, run in enumerate(self.runs):
             keys = ["model", "part", *NAMED, "prompt_id", "repetition"]
-            pairs = run.counterfactual_pairs().select(*keys, "^other_.*$")
-            found.append(self._named(i, beside(run.examples, pairs, *keys)))
+            found.append(self._named(i, beside(run.examples, run.counterfactual_pairs().select(*keys, "^other_.*$"), *keys)))
         return pl.concat(found, how="diagonal")
 
     @cached_property

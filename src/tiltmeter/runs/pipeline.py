@@ -74,8 +74,8 @@ def learn(model: Model, parts: Sequence[Part], folder: RunFolder) -> None:
     for part in parts:
         with explained(type(part), "simulate responses"):
             key = part.simulate(folder.scan("design").filter(col.part == part.name).collect(), dials.mapping())
-        if key is not None:
-            teach(key)
+            if key is not None:
+                teach(key)
 
 
 def requests(folder: RunFolder, model: object) -> Iterator[Request]:
@@ -421,8 +421,7 @@ _TEXTS = ("system", "prompt", *_PATCHED, ALLOWED)
 def _asked(design: LazyFrame, model: object = None) -> LazyFrame:
     """Return the design with all columns that a request consists of; allowed answers are null if the model does not accept them."""
     known = set(design.collect_schema()) - (set() if getattr(model, "constrains", False) else {ALLOWED})
-    missing = [name for name in (*_PATCHED, ALLOWED) if name not in known]
-    return design.with_columns(lit(None, String).alias(name) for name in missing)
+    return design.with_columns(lit(None, String).alias(name) for name in (*_PATCHED, ALLOWED) if name not in known)
 
 
 def _messages(

@@ -89,8 +89,7 @@ def close_parts(became: Became, reason: str) -> None:
 def unread(folder: RunFolder) -> list[str]:
     """Return a sentence for each part with responses that the judge did not read because it was stopped."""
     attempt = ["model", "prompt_id", "repetition"]
-    answered = folder.scan("responses").filter(col.status == "ok").select(attempt)
-    measures = folder.scan("measures").join(answered, on=attempt, how="semi")
+    measures = folder.scan("measures").join(folder.scan("responses").filter(col.status == "ok").select(attempt), on=attempt, how="semi")
     counts = measures.group_by("model", "part", maintain_order=True).agg((col.outcome == "failed").sum(), pl.len()).collect()
     return [
         f"{model}, {part}: the judge has not read {left:,} of {every:,} responses"

@@ -124,8 +124,7 @@ def reading_blocks(folder: RunFolder, findings: DataFrame) -> list[Block]:
     """Return what a reader must know first about the reading: much is unread, or how a labelled sample compares."""
     made: list[Block] = []
     read = findings.group_by("model", "part", maintain_order=True).agg(col("attempts", "unreadable", "empty", "failed").max())
-    share = (col.unreadable + col.empty) / (col.attempts - col.failed)
-    many = read.with_columns(share=share).filter(col.share >= MUCH_UNREAD)
+    many = read.with_columns(share=(col.unreadable + col.empty) / (col.attempts - col.failed)).filter(col.share >= MUCH_UNREAD)
     for (model,), mine in many.group_by("model", maintain_order=True):
         parts = ", ".join(f"{part} {value:.0%}" for part, value in mine.select("part", "share").iter_rows())
         made.append(

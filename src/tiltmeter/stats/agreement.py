@@ -26,8 +26,7 @@ def decision_outcomes(truth: ArrayLike, found: ArrayLike) -> Floats:
     (n, 4) indicators (0 or 1) in the order above.
     """
     correct, decided = np.asarray(truth, dtype=bool), np.asarray(found, dtype=bool)
-    outcomes = [correct & decided, correct & ~decided, ~correct & decided, ~correct & ~decided]
-    return np.stack(outcomes, axis=1).astype(np.float64)
+    return np.stack([correct & decided, correct & ~decided, ~correct & decided, ~correct & ~decided], axis=1).astype(np.float64)
 
 
 def cohen_kappa(counts: ArrayLike) -> Floats:

@@ -133,8 +133,7 @@ def _check_design(require: Requirement, full: DataFrame, design: DataFrame) -> N
     unfilled = full["prompt"].str.contains(r"\{\w+\}") | (full["prompt"].str.strip_chars() == "")
     require(not unfilled.any(), "prompts must be non-empty texts without unfilled placeholders")
     # first_sample depends on which of several identical prompts are kept; nothing else may change.
-    again = full.filter(col.prompt_id.is_in(design["prompt_id"].implode())).drop("first_sample")
-    same = again.equals(design.drop("first_sample"))
+    same = full.filter(col.prompt_id.is_in(design["prompt_id"].implode())).drop("first_sample").equals(design.drop("first_sample"))
     require(same, "the same seed must give the same prompts and factors, also with --limit; use only `rng` for randomness")
 
 
@@ -147,8 +146,7 @@ def _answers(design: DataFrame, texts: Sequence[str | None]) -> DataFrame:
 
 
 def _check_reading(probe: Probe, require: Requirement, design: DataFrame, settings: Settings) -> None:
-    texts = [None, *GARBAGE, *probe.labels, *(f"({letter})" for letter in "abc"), "Yes.", "No, I would not."]
-    answers = _answers(design, texts)
+    answers = _answers(design, [None, *GARBAGE, *probe.labels, *(f"({letter})" for letter in "abc"), "Yes.", "No, I would not."])
     with _raising_nothing(require, "although parsing must accept any answer"):
         read = probe.measure(answers, settings)
     require(read.height == answers.height, f"parsing must return one row per answer, not {read.height} for {answers.height}")

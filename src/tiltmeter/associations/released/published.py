@@ -249,8 +249,7 @@ def complete_counts(block: DataFrame) -> DataFrame:
     is_hidden = col.count.is_null()
     hidden = col.hidden.list.get(is_hidden.cum_sum().over(TEST) - 1, null_on_oob=True)
     inverted = (col.count - col.least) / col.score
-    scored = block.filter(col.score > 0).group_by("context", "identity")
-    mentions = scored.agg(mentions=inverted.median().round(0).cast(Int64))
+    mentions = block.filter(col.score > 0).group_by("context", "identity").agg(mentions=inverted.median().round(0).cast(Int64))
     same = col.hidden.list.n_unique() == 1
     whole = whole.with_columns(count=pl.coalesce("count", hidden), known=~is_hidden | same)
     whole = beside(whole, mentions, "context", "identity")

@@ -330,8 +330,7 @@ def _read_clusters(sheet: Sheet, concepts: Path | None) -> DataFrame:
         named = read_sheet(concepts)
         named.demand(("phrase", "concept"))
         named.refuse_repeats(["phrase"])
-        table = sheet.rows.drop("concept", strict=False)
-        sheet = Sheet(sheet.path, beside(table, named.rows.select("phrase", "concept"), "phrase"))
+        sheet = Sheet(sheet.path, beside(sheet.rows.drop("concept", strict=False), named.rows.select("phrase", "concept"), "phrase"))
         sheet.refuse(col.concept.is_null(), "phrase", f"is not a phrase of {concepts}")
     elif "concept" not in sheet.rows.columns:
         raise InputError(
@@ -357,8 +356,7 @@ def _figures_of_clusters(clusters: DataFrame) -> Rows:
         parts = [_agreement(gold[kept], found[kept]) for kept in (gold % groups != group for group in range(groups))]
         for figure in figures:
             low, high = _jackknife(figure["estimate"], np.array([part[figure["metric"]] for part in parts]), known)
-            how = f"jackknife over {groups:,} groups of gold clusters"
-            figure |= {"low": low, "high": high, "interval": how}
+            figure |= {"low": low, "high": high, "interval": f"jackknife over {groups:,} groups of gold clusters"}
     sizes = {"phrases": clusters.height, "concepts": clusters["concept"].n_unique()}
     return figures + [_figure("unifying", name, size, known, "gold clusters") for name, size in sizes.items()]
 

@@ -256,8 +256,7 @@ class Builder:
             found += write_articles(judge, list(spec.sought), domain=spec.domain, words=sources.written.words)
         joined = page_set(found)
         _report_failed_pages(tools, "pages", joined.pages)
-        texts = DataFrame([*joined.texts.items()], schema=TEXTS, orient="row")
-        return {"pages": self._in_order(joined.pages), "texts": texts}
+        return {"pages": self._in_order(joined.pages), "texts": DataFrame([*joined.texts.items()], schema=TEXTS, orient="row")}
 
     def _sentences(self, keywords: DataFrame, pages: DataFrame, texts: DataFrame, settings: Settings, tools: Tools) -> DataFrame:
         """Find the sentences with a keyword and add those of SAGED; report concepts and keywords without sentences."""

@@ -246,8 +246,7 @@ class _Reading:
         before = self.before[i]
         if before < 1 or self.tag[before - 1] != "CJC" or self.text[before] not in _PRONOUNS:
             return None
-        found = (k for k in range(1, before) if self.tag[k] == "VVN" and self.taken_for_participle(k))
-        return next(found, None)
+        return next((k for k in range(1, before) if self.tag[k] == "VVN" and self.taken_for_participle(k)), None)
 
     def inside(self, i: int, last: int) -> bool:
         """Check whether a verb after that of a subordinate clause is in the same clause: "who live and work", "when he said it was"."""

@@ -241,6 +241,5 @@ def sample_benchmark(table: DataFrame, size: int, *, seed: int = 123) -> DataFra
     families = table.group_by("root").agg(rows=pl.len(), of=pl.coalesce("branched_from", "concept").first())
     # Roots are sorted first, so that the sample does not depend on the order of the rows in the file.
     families = families.sort("root").with_columns(lot=Series(np.random.default_rng(seed).permutation(families.height)))
-    turns = families.sort(col.lot.rank("ordinal").over("of"), "lot")
-    kept = turns.filter((col.rows.cum_sum() <= size) | (pl.int_range(pl.len()) == 0))
+    kept = families.sort(col.lot.rank("ordinal").over("of"), "lot").filter((col.rows.cum_sum() <= size) | (pl.int_range(pl.len()) == 0))
     return table.join(kept, on="root", how="semi", maintain_order="left")
