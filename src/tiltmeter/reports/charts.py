@@ -277,7 +277,7 @@ def _panel(rows: Sequence[IntervalRow], labels: Mapping[str, str], *, named: boo
         sort=None,
         scale=alt.Scale(domain=list(dict.fromkeys(labels.values()))),
         title=None,
-        axis=alt.Axis(ticks=False, domain=False, labels=named, labelPadding=8),
+        axis=alt.Axis(ticks=False, domain=False, labels=named, labelOverlap=False, labelFlush=False, labelPadding=8),
     )
     colour = alt.Color("colour:N", scale=None)
     base = alt.Chart(data).encode(y=down, color=colour)
@@ -292,7 +292,7 @@ def _panel(rows: Sequence[IntervalRow], labels: Mapping[str, str], *, named: boo
     elif data["null_value"].count():
         line = alt.Chart(data.head(1)).mark_rule(strokeDash=[4, 3], color=ACCENT)
         layers.insert(0, line.encode(x=across("null_value:Q")))
-    height = max(ROW * len(set(labels.values())), 2 * ROW)
+    height = ROW * max(len(set(labels.values())), 2)
     return alt.layer(*layers).properties(width=WIDTH, height=height, title=alt.TitleParams(shortened(rows[0].name, 60), fontSize=11))
 
 
