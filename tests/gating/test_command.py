@@ -34,6 +34,8 @@ def test_exit_status_of_undecided(tiltmeter: Tiltmeter, fair: Run, tmp_path: Pat
     assert (done.returncode, done.stderr) == (5, "")
     assert done.stdout.startswith("UNDECIDED  sim/fair  gest/stereotype_rate: ")
     assert "gate undecided: 1 undecided" in done.stdout
+    assert "is undecided, on both sides of critical  [fail-on critical]" in done.stdout
+    assert "to accept them, add --allow-undecided" in done.stdout
     allowed = tiltmeter("gate", run.path, "--allow-undecided")
     assert (allowed.returncode, allowed.stdout.splitlines()[-1]) == (0, "gate passed: 1 undecided")
     assert allowed.stdout.startswith("UNDECIDED  sim/fair  gest/stereotype_rate: ")

@@ -168,7 +168,7 @@ def test_labels_from_a_file_by_the_command(tiltmeter: Tiltmeter, tmp_path: Path)
     filled.with_columns(prompt_id=pl.lit("other")).head(1).write_csv(tmp_path / "other.csv")
     sheet.with_columns(label=pl.lit("unclear"), stratum_size=0).write_csv(tmp_path / "size.csv")
     tiltmeter("label run --from size.csv", exits=2, says="stratum_size of the sample does not fit this run")
-    done = tiltmeter("label run -n 30 -o filled.csv", exits=2, says="filled.csv exists; remove it, or choose another name")
+    done = tiltmeter("label run -n 30 -o filled.csv", exits=2, says="filled.csv exists; choose another name, or remove it first")
     assert pl.read_csv(tmp_path / "filled.csv")["label"].null_count() == 0, done.stdout
     tiltmeter("label run --from other.csv", exits=2, says="the run has no response to label with prompt_id other")
     assert (tmp_path / "run" / "labels.csv").read_bytes() == labels

@@ -222,6 +222,18 @@ def test_published_results_are_behind_those_measured(whole: View) -> None:
     assert {len({row.label for row in chart.rows}) for chart in behind} == {13}
 
 
+@pytest.mark.parametrize("count", [3, 4])
+def test_with_many_models_their_table_follows_the_first_headline(whole: View, count: int) -> None:
+    own = pl.col("model") == "vendor/own"
+    names = [f"vendor/{i}" for i in range(count)]
+    findings, grades = (
+        pl.concat([table.filter(own).with_columns(model=pl.lit(name)) for name in names]) for table in (whole.findings, whole.grades)
+    )
+    blocks = shown(View(findings, grades))
+    table = next(i for i, block in enumerate(blocks) if isinstance(block, Table))
+    assert len(only(Headline, blocks[:table])) == (count if count == 3 else 1)
+
+
 def test_who_is_favoured_in_the_paper(published: dict[str, Any], whole: View) -> None:
     signed = [name for name in ORDER if name.endswith("masculine_rate") or name in SIGNLESS]
     middles = {name: 0.5 if name.endswith("masculine_rate") else 0.0 for name in signed}

