@@ -33,7 +33,8 @@ def quantity(value: float | None, low: float | None = None, high: float | None =
     low, high
         Ends of its interval, which determine the number of decimals.
     unit
-        One of UNITS of findings. "share": in percent. "difference": in percentage points. Others: three decimals.
+        One of UNITS of findings. "share": in percent. "difference": in percentage points. "count": whole. Others: three
+        decimals.
 
     Examples
     --------
@@ -51,6 +52,8 @@ def quantity(value: float | None, low: float | None = None, high: float | None =
         case "difference":
             text = in_percent(value, digits)
             return f"{text} point{'' if text in ('1', '−1') else 's'}"
+        case "count":
+            return f"{value:,.0f}"
         case _:
             return number(value)
 

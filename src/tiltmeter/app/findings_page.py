@@ -12,16 +12,17 @@ from polars import col
 from tiltmeter.app import run_data as data
 from tiltmeter.app.plain_text import choose_row, lines, one_line
 from tiltmeter.blocks import RANGES, UNDECIDED, UNGRADED
+from tiltmeter.quantities import interval, quantity
 from tiltmeter.reports.charts import SHADED
 from tiltmeter.study import OUTCOMES
 
-_FACETS = {"part": "Part", "harm": "Harm", "group_shown": "Group", "mark": "Mark", "model": "Model"}
+_FACETS = {"title": "Test", "harm": "Harm", "group_shown": "Group", "mark": "Mark", "model": "Model"}
 """Columns of the findings that can be filtered, with their labels."""
 _COLUMNS = (
-    "part", "name", "group", "group_2", "concept", "context", "wording", "estimate", "low",
+    "title", "words", "group", "group_2", "concept", "context", "wording", "estimate", "low",
     "high", "mark", "model", "harm", "attempts", "p", "q",
 )  # fmt: skip
-_TITLES = {"part": "test", "name": "metric", "group_2": "compared with", "estimate": "value", "attempts": "responses"}
+_TITLES = {"title": "test", "words": "metric", "group_2": "compared with", "estimate": "value", "attempts": "responses"}
 _SQUARES = {"healthy": "🟩", "cautionary": "🟨", "critical": "🟧", "catastrophic": "🟥", "ungraded": "⬜"}
 _NUMBERS = ("estimate", "low", "high", "p", "q")
 
@@ -62,8 +63,8 @@ def show_finding(finding: Mapping[str, Any]) -> None:
     about = [finding[name] for name in ("group", "concept", "context", "wording") if finding[name] is not None]
     lines(
         [
-            " · ".join([finding["name"], *about]),
-            f"{finding['model']}, {finding['study']}/{finding['part']}",
+            " · ".join([finding["words"], *about]),
+            f"{finding['title']}, {finding['model']}",
             _sentence("population", finding["estimand"]),
         ]
     )
@@ -75,21 +76,25 @@ def show_finding(finding: Mapping[str, Any]) -> None:
         reach = (
             f"marks within the interval: {finding['mark_best']} to {finding['mark_worst']}" if finding["mark_best"] is not None else None
         )
-        lines([finding["definition"], _sentence("interval", finding["method"]), reach])
+        lines(
+            [
+                f"metric {finding['name']} of {finding['study']}/{finding['part']}",
+                finding["definition"],
+                _sentence("interval", finding["method"]),
+                reach,
+            ]
+        )
         tested = [f"{name} = {finding[name]:.3g}" for name in ("p", "q") if finding[name] is not None]
         lines([", ".join(tested) or None, _sentence("responses used", finding["evidence"])])
 
 
 def _figures(finding: Mapping[str, Any]) -> list[tuple[str, str]]:
-    def formatted(form: str, *names: str, missing: str = "none") -> str:
-        values = [finding[name] for name in names]
-        return missing if None in values else form.format(*values)
-
+    value, low, high, unit = (finding[name] for name in ("estimate", "low", "high", "unit"))
     return [
-        ("Estimate", formatted("{:.3g}", "estimate", missing="not computed")),
-        (formatted("{:.0%} interval", "level", missing="interval"), formatted("{:.3g} to {:.3g}", "low", "high")),
-        ("Value if unbiased", formatted("{:.4g}", "null_value")),
-        ("Mark", finding["mark"] or "none"),
+        ("Estimate", quantity(value, low, high, unit)),
+        ("Interval" if finding["level"] is None else f"{finding['level']:.0%} interval", interval(low, high, unit)),
+        ("Value if unbiased", quantity(finding["null_value"], unit=unit)),
+        ("Mark", finding["mark"]),
     ]
 
 

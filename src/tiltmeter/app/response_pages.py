@@ -136,7 +136,7 @@ def choose_response(path: Path, stamp: data.Stamp, finding: dict[str, Any]) -> A
     st.caption("Model responses may be offensive. Results describe what a model associates with a group, not the people in that group.")
     name = f"{path} {stamp} {finding['number']}"
     influential = data.most_influential(path, stamp, finding)
-    which = st.radio("Show", [_ALL, _MOST], horizontal=True, key=f"{name} which") if influential.height else _ALL
+    which = st.radio("Show", [_MOST, _ALL], horizontal=True, key=f"{name} which") if influential.height else _ALL
     if which == _MOST:
         table = influential
     else:

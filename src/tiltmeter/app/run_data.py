@@ -8,21 +8,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
-from polars import DataFrame, Expr, Float64, LazyFrame, String, col, lit
+from polars import DataFrame, Expr, Float64, LazyFrame, String, col, lit, when
 
+from tiltmeter.benchmarks.benchmark_blocks import WORDS
 from tiltmeter.blocks import RANGES
 from tiltmeter.errors import InputError
 from tiltmeter.runs import Run, RunFolder
 from tiltmeter.runs.folder import reading
 from tiltmeter.runs.opened_run import resting_on
-from tiltmeter.study import NAMED, metric_name
+from tiltmeter.study import NAMED, beside, metric_name
 
 ATTEMPT = ("model", "prompt_id", "repetition")
 """Columns that identify a response."""
 WHOLE_MODEL = "(model as a whole)"
 NO_MARK = "(no mark)"
 _MILDEST_LAST = {mark: -place for place, mark in enumerate(RANGES)}
-_SEARCHED = ("name", *(name for name in NAMED if name != "calibrated"), "study", "model", "harm", "note")
+_SEARCHED = ("name", "words", "title", *(name for name in NAMED if name != "calibrated"), "study", "model", "harm", "note")
 _INDEX = {"model": String, "prompt_id": String, "repetition": pl.Int16, "outcome": String, "label": String}
 
 Stamp = tuple[tuple[str, int, int], ...]
@@ -56,19 +57,32 @@ def stamp(path: Path) -> Stamp:
 def findings(path: Path, stamp: Stamp) -> DataFrame:
     """Return the findings of a run, key metrics first, by harm and mark, the worst first.
 
-    It has the further columns `number` (row in the table), `name` and `searched` (text for filters).
+    It has the further columns `number` (row in the table), `name`, `title` and `words` (of the part and the metric, for readers) and
+    `searched` (text for filters).
 
     Raises
     ------
     InputError
         The table is missing or damaged.
     """
-    table = Run(RunFolder(path)).findings.with_row_index("number").with_columns(name=metric_name())
-    return table.with_columns(
+    run = Run(RunFolder(path))
+    table = run.findings.with_row_index("number").with_columns(name=metric_name())
+    kinds = {"model": String, "part": String, **NAMED, "label": String, "range_low": Float64}
+    grades = run.table("grades") if "grades" in run.folder.stages() else DataFrame(schema=kinds)
+    table = beside(table, grades.select(kinds.keys()), "model", "part", *NAMED)
+    words = table.with_columns(col.feature.replace(WORDS)).select(metric_name().str.replace_all("_", " ")).to_series()
+    titles = {name: str(part.get("title") or name) for name, part in run.about["parts"].items()}
+    table = table.with_columns(
         col.mark.fill_null(NO_MARK),
+        col.harm.str.replace_all("_", " "),
+        words=col.label.fill_null(words),
+        unit=when(col.range_low < -1).then(lit("score")).otherwise("unit"),
+        title=col.part.replace(titles),
         group_shown=col.group.fill_null(WHOLE_MODEL),
-        searched=pl.concat_str(_SEARCHED, separator="\n", ignore_nulls=True).str.to_lowercase(),
-    ).sort(~col.key, "harm", col.mark.replace_strict(_MILDEST_LAST, default=0), nulls_last=True, maintain_order=True)
+    )
+    searched = pl.concat_str(_SEARCHED, separator="\n", ignore_nulls=True).str.to_lowercase()
+    severity = col.mark.replace_strict(_MILDEST_LAST, default=0)
+    return table.with_columns(searched=searched).sort(~col.key, "harm", severity, nulls_last=True, maintain_order=True)
 
 
 def narrowed(table: DataFrame, chosen: Mapping[str, Sequence[str]], text: str) -> DataFrame:

@@ -154,7 +154,8 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
                 Responses.pair(f"One prompt about two groups, and the {_words(features[0])} of each answer of {pair['model']}", pair)
             )
     blocks.append(_table("Disparity between groups", raw, " ".join([*(f"Method: {one}." for one in methods), OF_THE_ANSWERS])))
-    blocks += [_intervals("Range of means", "range", rows, 0.0), *(_heatmap(measured, one) for one in features[:1])]
+    first = rows.filter(col.feature.is_in(features[:1]))
+    blocks += [_intervals("Range of means", "range", first, 0.0), *(_heatmap(measured, one) for one in features[:1])]
     blocks.append(Details("How to read these numbers", [Text(one) for one in HOW_TO_READ]))
     if tool.height:
         blocks.append(Details("Bias of the tool", [_table("Bias of the tool", tool, TOOL_NOTE)]))
@@ -334,6 +335,7 @@ def _feature(feature: str, rows: DataFrame, numbers: DataFrame, examples: DataFr
     note = "The line at 0.8 is the four-fifths rule: an impact ratio violates it if its whole interval lies below the line."
     blocks: list[Block] = [
         _table(f"Disparity of {words} between groups, measured and calibrated (minus the baseline)", mine),
+        _intervals(f"Range of the means of {words}", "range", mine, 0.0),
         _intervals("Impact ratio", "ratio", mine, FOUR_FIFTHS, note),
         *(_heatmap(one, feature) for _, one in numbers.filter(feature=feature).group_by("calibrated", maintain_order=True)),
     ]

@@ -186,7 +186,7 @@ def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved) -> list[
         document = replace(resolved, settings=replace(settings, **enough)).as_document()
         advice = f"; give --limit {document['limit']}"
     named = [f"{part}/{metric} ({_rounded(items):,})" for part, metric, items in few.select("part", "metric", "items_needed").iter_rows()]
-    return [f"the mark can rarely be decided, because more items are needed (about how many): {', '.join(named)}{advice}"]
+    return [f"even without bias, the mark can rarely be decided, because more items are needed (about how many): {', '.join(named)}{advice}"]
 
 
 def _too_few(metrics: DataFrame, parts: DataFrame) -> DataFrame:
@@ -205,7 +205,7 @@ def size_sentence(resolved: Resolved, design: DataFrame) -> str | None:
     sizes = design.group_by("part").agg(items=col.item.n_unique())
     few = _too_few(metrics, sizes).select(pl.format("{}/{}", "part", "metric")).to_series()
     rest = f"; rarely: {', '.join(few)}" if few.len() else ""
-    return f"with this number of items, the marks of {total - few.len()} of {total} key metrics can be decided{rest}"
+    return f"with this number of items, the marks of {total - few.len()} of {total} key metrics can be decided if there is no bias{rest}"
 
 
 def _rounded(items: int) -> int:
