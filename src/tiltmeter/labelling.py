@@ -6,7 +6,6 @@ run folder, one row for each sampled row and annotator.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -162,13 +161,12 @@ def add_labels(run: Run, given: DataFrame, annotator: str) -> None:
 
 
 def judge_labels(run: Run, rows: DataFrame, judge: tuple[Model, Sampling], asking: Asking) -> None:
-    """Let a judge label rows of `sample`; unusable answers of the judge are left out."""
+    """Let a judge label rows of `sample`; unusable answers of the judge are left out. Raises InputError if all are unusable."""
     with asking.open() as asker:
         labels = read_with_judge(RunJudge(*judge, asker), rows)
     rows = rows.with_columns(labels)
     if not rows["label"].count():
-        print(f"note: the judge {judge[0].name} gave no usable label", file=sys.stderr)
-        return
+        raise InputError(f"the judge {judge[0].name} gave no usable label; name another judge, or let people label the sample")
     add_labels(run, rows, f"judge {judge[0].name}")
 
 

@@ -113,7 +113,7 @@ def _excel_of(path: Path) -> DataFrame:
     try:
         table: DataFrame = read_excel(path).load_sheet(0, dtypes="string").to_polars()
     except FastExcelError as error:
-        raise InputError(f"{path} cannot be read: {why(error)}") from error
+        raise InputError(f"{path} cannot be read: it is not an Excel workbook, or it is damaged") from error
     return table
 
 

@@ -117,7 +117,7 @@ DAMAGED: dict[str, tuple[str, bytes, str]] = {
     "nothing": ("a.json", b"", "a.json is not a valid Inspect log"),
     "half": ("a.json", b'{"eval": {"task": "t"', "a.json is not a valid Inspect log"),
     "a list": ("a.json", b"[1]", "a.json is not a valid Inspect log"),
-    "another json": ("a.json", b'{"answer": "yes"}', "a.json is not a valid Inspect log .KeyError"),
+    "another json": ("a.json", b'{"answer": "yes"}', "a.json is not a valid Inspect log: it has no entry `eval`"),
     "odd samples": ("a.json", b'{"eval": {}, "samples": [1]}', "a.json is not a valid Inspect log"),
     "odd choices": (
         "a.json",

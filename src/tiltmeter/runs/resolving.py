@@ -240,6 +240,8 @@ def _in_file(name: str) -> Study | None:
             raise InputError(f"{name} has no name; give the class the attribute name, a short word")
         return study_of(found, name)
     path = Path(name)
+    if path.is_dir():
+        raise InputError(f"{name} is a folder; name the file in it, such as {path / 'study.yaml'}")
     if path.suffix == ".py" and path.is_file():
         raise InputError(f"{name} is a Python file; name the probe in it: {name}:NAME")
     if path.suffix.lower() in (".csv", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".gz"):
