@@ -162,6 +162,10 @@ FILES: dict[str, bytes] = {
     "fake.parquet": TABLE.encode(),
     "groups.csv": GROUPS.encode(),
     "one_group.csv": b"text,group\nA story.,A\nAnother.,A\n",
+    "case.csv": b"text,group\nA story.,Men\nAnother.,men \nA third.,women\n",
+    "swapped.csv": b"group,text\nThe story of a person who lives in a small town.,A\nThe story of a person who lives in a large town.,B\n",
+    "fake.xlsx": TABLE.encode(),
+    "list.json": b"[1]",
     "no_group.csv": b"text,group\nA story.,A\nAnother.,\n",
     "no_text.csv": b"text,group\n,A\n,B\n",
     "values.csv": b"group,score\nA,1\nB,high\n",
@@ -221,6 +225,8 @@ SENTENCES = [
         "other.csv: no prompt of the table matches a prompt of this study; compare with `tiltmeter plan STUDY --prompts FILE`, "
         "or add --limit full if all items were asked",
         "fake.parquet cannot be read: it is not a Parquet file",
+        "fake.xlsx cannot be read: it is not an Excel workbook, or it is damaged",
+        "list.json is not a valid Inspect log: it has no entry `eval`",
         "folder.csv is a folder; name the file",
     )),
     (
@@ -229,6 +235,13 @@ SENTENCES = [
     ),
     # texts of one's own
     (TEXTS, "one_group.csv: every row has the same group (A); at least two are needed"),
+    (TEXTS, "case.csv: groups differ only in upper and lower case (Men, men); write them in one way"),
+    (
+        TEXTS,
+        "swapped.csv: the column of the groups holds whole texts; --group names the column of the groups, --text that of the texts",
+    ),
+    (f"{TEXTS.replace('FILE', 'groups.csv')} -m ''", "the name of the model is empty; give one with --model"),
+    ("plan FILE", "folder.csv is a folder; name the file in it, such as folder.csv/study.yaml"),
     (TEXTS, "no_group.csv: row 2 has no group; fill it in or remove the row"),
     (TEXTS, "no_text.csv: no row has a text in the column 'text'; name the column that holds the texts with --text"),
     (TEXTS, "header.csv has no rows; it needs one for each response"),
