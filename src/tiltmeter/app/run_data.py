@@ -11,7 +11,7 @@ import polars as pl
 from polars import DataFrame, Expr, Float64, LazyFrame, String, col, lit, when
 
 from tiltmeter.benchmarks.benchmark_blocks import WORDS
-from tiltmeter.blocks import RANGES
+from tiltmeter.blocks import SEVERITY
 from tiltmeter.errors import InputError
 from tiltmeter.runs import Run, RunFolder
 from tiltmeter.runs.folder import reading
@@ -22,7 +22,6 @@ ATTEMPT = ("model", "prompt_id", "repetition")
 """Columns that identify a response."""
 WHOLE_MODEL = "(model as a whole)"
 NO_MARK = "(no mark)"
-_MILDEST_LAST = {mark: -place for place, mark in enumerate(RANGES)}
 _SEARCHED = ("name", "words", "title", *(name for name in NAMED if name != "calibrated"), "study", "model", "harm", "note")
 _INDEX = {"model": String, "prompt_id": String, "repetition": pl.Int16, "outcome": String, "label": String}
 
@@ -81,8 +80,8 @@ def findings(path: Path, stamp: Stamp) -> DataFrame:
         group_shown=col.group.fill_null(WHOLE_MODEL),
     )
     searched = pl.concat_str(_SEARCHED, separator="\n", ignore_nulls=True).str.to_lowercase()
-    severity = col.mark.replace_strict(_MILDEST_LAST, default=0)
-    return table.with_columns(searched=searched).sort(~col.key, "harm", severity, nulls_last=True, maintain_order=True)
+    worst_first = col.mark.replace_strict({mark: -place for mark, place in SEVERITY.items()}, default=1)
+    return table.with_columns(searched=searched).sort(~col.key, "harm", worst_first, nulls_last=True, maintain_order=True)
 
 
 def narrowed(table: DataFrame, chosen: Mapping[str, Sequence[str]], text: str) -> DataFrame:

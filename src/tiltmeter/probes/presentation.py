@@ -15,6 +15,7 @@ from tiltmeter import registry
 from tiltmeter.blocks import (
     MARKS,
     RANGES,
+    SEVERITY,
     UNDECIDED,
     UNGRADED,
     Band,
@@ -221,9 +222,8 @@ def _worst_first(key: DataFrame) -> list[str]:
 
 
 def _severity(row: Row) -> tuple[int, float]:
-    """Return the sort key of a marked finding: the mark, then the distance from no bias on the common scale; undecided before healthy."""
-    place = RANGES.index(row["mark"]) + 1 if row["mark"] in RANGES[1:] else int(row["mark"] == UNDECIDED)
-    return place, row["normalised"] or 0.0
+    """Return the sort key of a marked finding: the mark, then the distance from no bias on the common scale."""
+    return SEVERITY[row["mark"]], row["normalised"] or 0.0
 
 
 def _headline(model: str, rows: Sequence[Row], counts: Mapping[str, int]) -> Headline:

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiltmeter.blocks import Block, Column, Details, Heading, Headline, Heatmap, Intervals, Table
+from tiltmeter.blocks import SEVERITY, Block, Column, Details, Heading, Headline, Heatmap, Intervals, Table
 from tiltmeter.errors import InputError
 from tiltmeter.quantities import interval, quantity
 from tiltmeter.reports.charts import file_name, paint_rules, saved, svg
@@ -106,7 +106,9 @@ def _templates() -> Environment:
     used: list[Any] = [written, number, level_words, constant, contrast, in_every_row, not_run, table_of, in_words, quantity, interval]
     used += [svg, saved, strips, shades, zip]
     environment.globals.update({one.__name__: one for one in used})
-    environment.globals.update(letters=MARK_LETTERS, numeric=NUMERIC, kind=lambda block: type(block).__name__, anchor=file_name)
+    environment.globals.update(
+        letters=MARK_LETTERS, severity=SEVERITY, numeric=NUMERIC, kind=lambda block: type(block).__name__, anchor=file_name
+    )
     return environment
 
 
