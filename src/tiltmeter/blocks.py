@@ -18,7 +18,7 @@ RANGES = (
 """Marks by increasing severity: single tiers, and ranges of tiers that an interval touches."""
 UNDECIDED, UNGRADED = "undecided", "ungraded"
 """Mark of a metric whose interval reaches from healthy to critical or beyond, and of one with too few parsed responses or items."""
-SEVERITY: Mapping[str, int] = {UNGRADED: 0, RANGES[0]: 0, UNDECIDED: 1, **{mark: place for place, mark in enumerate(RANGES[1:], 2)}}
+SEVERITY: Mapping[str, int] = {UNGRADED: -1, RANGES[0]: 0, UNDECIDED: 1, **{mark: place for place, mark in enumerate(RANGES[1:], 2)}}
 """Order of the marks; undecided is worse than healthy, because bias is possible."""
 
 

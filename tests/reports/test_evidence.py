@@ -105,7 +105,7 @@ def test_the_models_are_sorted_by_any_harm(browser: Any, tmp_path: Path) -> None
     for width in (1280, 390):
         assert order(width, "all tests") == ["first", "second", "third", "fourth"], "as given"
         assert order(width, "harm 0") == ["second", "first", "fourth", "third"]
-        assert order(width, "harm 1") == ["fourth", "second", "third", "first"]
+        assert order(width, "harm 1") == ["fourth", "third", "second", "first"]
 
 
 def test_a_counterfactual_pair_marks_what_differs_and_opens_to_the_whole(browser: Any, pages: dict[str, Path]) -> None:
@@ -157,10 +157,12 @@ def test_each_figure_can_be_saved_as_csv_and_svg(browser: Any, pages: dict[str, 
 
 
 def test_a_page_of_one_model_prints_on_at_most_four_pages(browser: Any, pages: dict[str, Path], tmp_path: Path) -> None:
-    for name in ("one", "countries", "stories"):
-        opened(browser, pages[name]).pdf(path=tmp_path / "page.pdf", format="A4")
+    names = ("one", "stories", "countries")
+    together = write_page(report_of([tm.load(pages[name].parent) for name in names]), tmp_path / "together.html")
+    for path in (*(pages[name] for name in names), together):
+        opened(browser, path).pdf(path=tmp_path / "page.pdf", format="A4")
         printed = pypdf.PdfReader(tmp_path / "page.pdf")
-        assert len(printed.pages) <= 4, name
+        assert len(printed.pages) <= 4, path
         first = " ".join(printed.pages[0].extract_text().split())
         assert "simulated model" in first, "the headline is on the first page"
         assert "Save as" not in first

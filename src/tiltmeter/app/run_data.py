@@ -80,7 +80,7 @@ def findings(path: Path, stamp: Stamp) -> DataFrame:
         group_shown=col.group.fill_null(WHOLE_MODEL),
     )
     searched = pl.concat_str(_SEARCHED, separator="\n", ignore_nulls=True).str.to_lowercase()
-    worst_first = col.mark.replace_strict({mark: -place for mark, place in SEVERITY.items()}, default=1)
+    worst_first = col.mark.replace_strict({mark: -place for mark, place in SEVERITY.items()}, default=2)
     return table.with_columns(searched=searched).sort(~col.key, "harm", worst_first, nulls_last=True, maintain_order=True)
 
 
