@@ -195,6 +195,16 @@ def test_from_a_finding_to_a_response_and_its_counterpart(visit: Visit) -> None:
     sync_api.expect(against).to_have_value(re.compile("concept: Germany → "))
 
 
+def test_two_models_are_compared_in_words(visit: Visit) -> None:
+    visit.open_run("probes")
+    visit.page.get_by_text("Compare models").click()
+    visit.page.get_by_text("Second minus first").first.wait_for()
+    shown = visit.page.get_by_test_id("stExpander").inner_text()
+    assert "Who said it" in shown
+    assert "stereotype_rate" not in shown
+    assert re.search(r"\d+ better, \d+ worse", shown)
+
+
 def test_only_this_machine_is_served_and_only_under_its_own_name(address: str) -> None:
     port = int(address.rpartition(":")[2])
     socket_13 = {"Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGlsdG1ldGVyIHRlc3RzIQ=="}

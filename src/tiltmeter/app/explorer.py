@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import streamlit as st
-from polars import DataFrame, String
+from polars import Boolean, DataFrame, String, lit
 
 from tiltmeter.app import run_data as data
 from tiltmeter.app.findings_page import choose_finding, show_finding
@@ -17,6 +18,7 @@ from tiltmeter.app.live_progress import live
 from tiltmeter.app.plain_text import fitting, lines, one_line
 from tiltmeter.app.response_pages import choose_response, show_pair, show_response
 from tiltmeter.blocks import Chart, Headline
+from tiltmeter.comparing import compare
 from tiltmeter.errors import InputError
 from tiltmeter.reports import Report, as_html
 from tiltmeter.reports.charts import figure
@@ -25,7 +27,7 @@ from tiltmeter.runs import Run, RunFolder
 ALL_RUNS = "All runs"
 _RUN = "run"
 """Key of the selected run in the session state and in the URL."""
-LABELS = "Label responses"
+COMPARE, LABELS = "Compare models", "Label responses"
 
 
 def explore(run: str, journal: str) -> None:
@@ -46,7 +48,7 @@ def explore(run: str, journal: str) -> None:
         if chosen is None:
             _list_runs(runs)
         else:
-            _show_run(chosen, journal, also)
+            _show_run(chosen, runs, journal, also)
     except InputError as error:
         st.error("This page cannot be displayed in full:")
         lines([str(error)])
@@ -99,7 +101,7 @@ def _open(key: str, names: tuple[str, ...]) -> None:
         st.session_state[_RUN] = names[rows[0]]
 
 
-def _show_run(run: KnownRun, journal: str, also: Path | None) -> None:
+def _show_run(run: KnownRun, runs: list[KnownRun], journal: str, also: Path | None) -> None:
     st.header("Run")
     lines([f"{run.name} ({run.state})", f"{run.study}: {', '.join(run.models)}"])
     if run.state == "in progress":
@@ -108,9 +110,13 @@ def _show_run(run: KnownRun, journal: str, also: Path | None) -> None:
         lines([f"{run.path} is damaged: its run.json or study.yaml is not valid; run the study again to recreate it"])
     if not run.finished:
         return
-    views = ("Results", LABELS)
-    if st.segmented_control("View", views, default=views[0], required=True, key="view", bind="query-params") == LABELS:
+    views = ("Results", COMPARE, LABELS)
+    view = st.segmented_control("View", views, default=views[0], required=True, key="view", bind="query-params")
+    if view == LABELS:
         label_responses(run.path)
+    elif view == COMPARE:
+        _compare(run, runs)
+    if view != views[0]:
         return
     if problems := data.problems(run.path):
         with st.expander(f"Problems of this run ({len(problems)})", expanded=run.state == "incomplete"):
@@ -125,6 +131,24 @@ def _show_run(run: KnownRun, journal: str, also: Path | None) -> None:
     show_finding(finding)
     if attempt := choose_response(run.path, stamp, finding):
         show_pair(run.path, attempt, show_response(run.path, attempt, finding))
+
+
+def _compare(run: KnownRun, runs: list[KnownRun]) -> None:
+    """Choose a model of the run and another one, of this or another run of the study, and show how they differ."""
+    others = [one for one in runs if one.finished and one.study == run.study and one != run]
+    models = [(one, model) for one in (run, *others) for model in one.models]
+    if len(models) < 2:
+        st.caption("There is no other model to compare with: neither in this run nor in another run of this study.")
+        return
+    names = [one_line(f"{i}. {model}, {one.name}") for i, (one, model) in enumerate(models, 1)]
+    places = [names.index(st.selectbox(label, names, i)) for i, label in enumerate(("First model", "Second model"))]
+    (first, model_a), (second, model_b) = (models[place] for place in places)
+    with st.spinner("Comparing"):
+        found = compare(first.path, second.path, model_a=model_a, model_b=model_b)
+    rows = data.in_words(Run(RunFolder(first.path)), found.differences)
+    whole = dict.fromkeys(("feature", "statistic", "comparison"), lit(None, String))  # the words say it
+    shown = replace(found, differences=rows.with_columns(part="title", metric="words", calibrated=lit(None, Boolean), **whole))
+    _overview(Report([], [*shown.charts(), *shown.blocks()]))
 
 
 def _overview(report: Report) -> None:

@@ -56,8 +56,7 @@ def stamp(path: Path) -> Stamp:
 def findings(path: Path, stamp: Stamp) -> DataFrame:
     """Return the findings of a run, key metrics first, by harm and mark, the worst first.
 
-    It has the further columns `number` (row in the table), `name`, `title` and `words` (of the part and the metric, for readers) and
-    `searched` (text for filters).
+    It has the further columns `number` (row in the table), `name`, those of `in_words`, and `searched` (text for filters).
 
     Raises
     ------
@@ -65,23 +64,25 @@ def findings(path: Path, stamp: Stamp) -> DataFrame:
         The table is missing or damaged.
     """
     run = Run(RunFolder(path))
-    table = run.findings.with_row_index("number").with_columns(name=metric_name())
-    kinds = {"model": String, "part": String, **NAMED, "label": String, "range_low": Float64}
-    grades = run.table("grades") if "grades" in run.folder.stages() else DataFrame(schema=kinds)
-    table = beside(table, grades.select(kinds.keys()), "model", "part", *NAMED)
-    words = table.with_columns(col.feature.replace(WORDS)).select(metric_name().str.replace_all("_", " ")).to_series()
-    titles = {name: str(part.get("title") or name) for name, part in run.about["parts"].items()}
-    table = table.with_columns(
+    table = in_words(run, run.findings.with_row_index("number").with_columns(name=metric_name())).with_columns(
         col.mark.fill_null(NO_MARK),
+        when(col.range_low < -1).then(lit("score")).otherwise("unit").alias("unit"),
         harm_shown=col.harm.str.replace_all("_", " "),
-        words=col.label.fill_null(words),
-        unit=when(col.range_low < -1).then(lit("score")).otherwise("unit"),
-        title=col.part.replace(titles),
         group_shown=col.group.fill_null(WHOLE_MODEL),
     )
     searched = pl.concat_str(_SEARCHED, separator="\n", ignore_nulls=True).str.to_lowercase()
     worst_first = col.mark.replace_strict({mark: -place for mark, place in SEVERITY.items()}, default=2)
     return table.with_columns(searched=searched).sort(~col.key, "harm", worst_first, nulls_last=True, maintain_order=True)
+
+
+def in_words(run: Run, table: DataFrame) -> DataFrame:
+    """Add to findings of a run, or differences between them, `title` and `words` (the part and the metric for readers) and `range_low`."""
+    kinds = {"part": String, **NAMED, "label": String, "range_low": Float64}
+    grades = run.table("grades") if "grades" in run.folder.stages() else DataFrame(schema=kinds)
+    table = beside(table, grades.select(kinds.keys()).unique(["part", *NAMED]), "part", *NAMED)
+    words = table.with_columns(col.feature.replace(WORDS)).select(metric_name().str.replace_all("_", " ")).to_series()
+    titles = {name: str(part.get("title") or name) for name, part in run.about["parts"].items()}
+    return table.with_columns(words=col.label.fill_null(words), title=col.part.replace(titles))
 
 
 def narrowed(table: DataFrame, chosen: Mapping[str, Sequence[str]], text: str) -> DataFrame:

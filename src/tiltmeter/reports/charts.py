@@ -195,8 +195,8 @@ def _names(names: Iterable[str]) -> dict[str, str]:
     labels: dict[str, str] = {}
     for name in names:
         if name not in labels:
-            short = shortened(name, 32)
-            labels[name] = short if short not in labels.values() else f"{shortened(name, 27)} ({len(labels) + 1})"
+            short = shortened(name, 44)
+            labels[name] = short if short not in labels.values() else f"{shortened(name, 39)} ({len(labels) + 1})"
     return labels
 
 
