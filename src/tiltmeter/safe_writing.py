@@ -58,6 +58,12 @@ def writing(path: Path, remedy: str = _REMEDY) -> Iterator[Path]:
                 aside.unlink(missing_ok=True)
 
 
+def check_suffix(path: Path, what: str, *suffixes: str) -> None:
+    """Raise InputError if the name of a file to be written has another suffix, because it could be a file of another kind."""
+    if path.suffix not in ("", *suffixes):
+        raise InputError(f"{path}: {what}; choose a name that ends in {suffixes[0]}")
+
+
 @contextmanager
 def only_writer(folder: Path, shown: str | None = None) -> Iterator[None]:
     """Create a folder and lock it against other writers; a folder created here and left empty is removed again.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -61,6 +62,8 @@ def export_journal(
     journal: o.Journal = None,
 ) -> None:
     """Export the cache to a file, with all columns."""
+    if file != "-":
+        o.new_file(Path(file))
     rows = upkeep.export_rows(journal_of_runs(journal), sys.stdout.buffer if file == "-" else file, models=model or ())
     _say(f"{rows:,} rows written" if file == "-" else f"{rows:,} rows written to {file}")
 

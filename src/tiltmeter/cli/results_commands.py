@@ -16,6 +16,7 @@ from tiltmeter.cli import command_options as o
 from tiltmeter.cli.command_options import Journal, local_only
 from tiltmeter.errors import EXIT_OK, InputError
 from tiltmeter.exports import FORMATS
+from tiltmeter.safe_writing import check_suffix
 from tiltmeter.sanitising import printable
 
 if TYPE_CHECKING:
@@ -287,6 +288,9 @@ def gate(
     from tiltmeter.gating import append_summary, print_verdict, write_junit
 
     as_json = o.as_json(output)
+    for path, what, suffix in ((junit, "--junit writes XML", ".xml"), (summary, "--summary writes Markdown", ".md")):
+        if path is not None:
+            check_suffix(path, what, suffix)
     verdict = tm.gate(
         run,
         fail_on=None if fail_on == "none" else fail_on,

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from tiltmeter import runs
 from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known
+from tiltmeter.safe_writing import check_suffix
 
 
 class Wanted(NamedTuple):
@@ -150,6 +151,6 @@ def _place(run: runs.Run, format: str, chosen: Format, table: str, path: str | P
     is_table = target.parent == home and target.suffix == ".parquet"
     if is_table or target == home or any(target.is_relative_to(home / own) for own in ("stages", "run.json", "study.yaml")):
         raise InputError(f"{path} belongs to the run, which an export must not modify; choose another path with -o")
-    if chosen.suffix and target.suffix not in ("", chosen.suffix):
-        raise InputError(f"{path}: the format {format} writes {chosen.makes}; choose a name that ends in {chosen.suffix}")
+    if chosen.suffix:
+        check_suffix(Path(path), f"the format {format} writes {chosen.makes}", chosen.suffix)
     return Path(path)

@@ -58,6 +58,8 @@ class Limit:
         fields = {"metric": found["metric"], "part": found["part"], "column": found["column"] or "estimate", "narrow": narrow}
         for name, one in fields.items():
             object.__setattr__(self, name, one)
+        if self.column != "estimate" and not 0 <= self.value <= 1:
+            raise InputError(f"--{self.bound} {self.name}={self.value:g}: {self.column} is a probability, from 0 to 1")
 
     @classmethod
     def parse(cls, bound: str, text: str) -> Self:
@@ -127,6 +129,9 @@ class Rules:
         """Raise InputError for an unknown mark, the best mark, or an unknown caveat."""
         if self.fail_on is not None and self.fail_on not in MARKS[1:]:
             raise InputError(f"--fail-on {self.fail_on!r} is not one of {', '.join(MARKS[1:])}, none (in Python: None)")
+        lowest = {limit.name: limit.value for limit in self.limits if limit.bound == "min"}
+        if both := next((limit for limit in self.limits if limit.bound == "max" and limit.value < lowest.get(limit.name, -math.inf)), None):
+            raise InputError(f"--min {both.name}={lowest[both.name]:g} and --max {both.name}={both.value:g}: no value can satisfy both")
         for code in self.fail_on_caveats:
             check_known(code, CAVEATS, f"--fail-on-caveat {code}: there is no such caveat")
 

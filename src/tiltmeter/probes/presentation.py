@@ -223,7 +223,7 @@ def _worst_first(key: DataFrame) -> list[str]:
 
 def _severity(row: Row) -> tuple[int, float]:
     """Return the sort key of a marked finding: the mark, then the distance from no bias on the common scale."""
-    return SEVERITY[row["mark"]], row["normalised"] or 0.0
+    return SEVERITY.get(row["mark"], -1), row["normalised"] or 0.0
 
 
 def _headline(model: str, rows: Sequence[Row], counts: Mapping[str, int]) -> Headline:

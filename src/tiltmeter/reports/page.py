@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiltmeter.blocks import SEVERITY, Block, Column, Details, Heading, Headline, Heatmap, Intervals, Table
-from tiltmeter.errors import InputError
 from tiltmeter.quantities import interval, quantity
 from tiltmeter.reports.charts import file_name, paint_rules, saved, svg
 from tiltmeter.reports.words import (
@@ -28,7 +27,7 @@ from tiltmeter.reports.words import (
     table_of,
     written,
 )
-from tiltmeter.safe_writing import writing
+from tiltmeter.safe_writing import check_suffix, writing
 from tiltmeter.sanitising import printable
 
 if TYPE_CHECKING:
@@ -64,8 +63,7 @@ class Report:
 
 def write_page(report: Report, path: Path) -> Path:
     """Write the page atomically and return its path; raises InputError if the file cannot be written or its name is of another kind."""
-    if path.suffix not in ("", ".html", ".htm"):
-        raise InputError(f"{path}: the report is a web page; choose a name that ends in .html")
+    check_suffix(path, "the report is a web page", ".html", ".htm")
     contents = [(i, block.text) for i, block in enumerate(report.blocks) if isinstance(block, Heading) and block.level <= 2]
     first = next((block for block in report.blocks if isinstance(block, Headline)), None)
     targets = {link for column in _columns(report.blocks) for link in column.links if link}
