@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from tiltmeter.errors import InputError
@@ -38,9 +38,7 @@ DEFAULT = AssociationRules(
 PAPER = AssociationRules(
     "paper", 1, counterbalanced=False, deals_names=False, strict_guards=False, own_exclusive_only=True, score_over="lists"
 )
-BADF_CODE = AssociationRules(
-    "badf-code", 1, counterbalanced=False, deals_names=False, strict_guards=False, own_exclusive_only=True, score_over="mentions"
-)
+BADF_CODE = replace(PAPER, name="badf-code", score_over="mentions")
 DEFINITIONS: Mapping[str, AssociationRules] = {one.name: one for one in (DEFAULT, PAPER, BADF_CODE)}
 
 

@@ -164,7 +164,7 @@ def _read_own_lists(sheet: Sheet) -> DataFrame:
 
 
 def _phrases(sheet: Sheet, column: str) -> Expr:
-    """Return the phrases of a column of lists, or of texts with ";" between phrases, stripped and without empty ones."""
+    """Return the phrases of a column of lists, or of texts with ";" between phrases; see `_trimmed`."""
     kind = sheet.rows.schema[column]
     if kind == String:
         return _trimmed(col(column).str.split(";"))
@@ -174,8 +174,9 @@ def _phrases(sheet: Sheet, column: str) -> Expr:
 
 
 def _trimmed(phrases: Expr) -> Expr:
-    trimmed = phrases.list.eval(pl.element().str.replace_all(r"\s+", " ").str.strip_chars())
-    return trimmed.list.eval(pl.element().filter(pl.element() != ""))
+    """Return the distinct phrases of lists in lower case, without surrounding or repeated white space and without empty ones."""
+    phrase = pl.element().str.to_lowercase().str.replace_all(r"\s+", " ").str.strip_chars()
+    return phrases.list.eval(phrase.filter(phrase != "").unique())
 
 
 def _read_stories(sheet: Sheet) -> tuple[Sheet, Sheet]:
@@ -199,13 +200,13 @@ def _read_released_lists(stories: Sheet) -> DataFrame:
 
 def _read_lines(stories: Sheet, column: str) -> DataFrame:
     """Return one row per line "name: phrase; phrase" of a column: `row`, `story`, `character` and `phrases`."""
-    lines = stories.rows.select(ROW, "story", col(column).str.split("\n")).explode(column)
-    lines = lines.with_columns(col(column).str.strip_chars()).filter(col(column) != "")
-    Sheet(stories.path, lines).refuse(~col(column).str.contains(":", literal=True), column, "has no character name before a colon")
-    parts = col(column).str.splitn(":", 2)
-    lines = lines.with_columns(character=parts.struct.field("field_0").str.strip_chars())
-    Sheet(stories.path, lines).refuse(~pl.struct(ROW, "character").is_first_distinct(), column, "is a second list of the character")
-    return lines.select(ROW, "story", "character", phrases=_trimmed(parts.struct.field("field_1").str.split(";")))
+    line, parts = col(column).str.strip_chars(), col(column).str.splitn(":", 2).struct
+    rows = stories.rows.select(ROW, "story", col(column).str.split("\n")).explode(column).with_columns(line).filter(col(column) != "")
+    named = rows.with_columns(character=parts.field("field_0").str.strip_chars(), phrases=_trimmed(parts.field("field_1").str.split(";")))
+    lines = Sheet(stories.path, named)
+    lines.refuse(col.phrases.is_null(), column, "has no character name before a colon")
+    lines.refuse(~pl.struct(ROW, "character").is_first_distinct(), column, "is a second list of the character")
+    return named.drop(column)
 
 
 def _read_scores(stories: Sheet) -> DataFrame:
@@ -222,9 +223,8 @@ def _figures_of_lists(lists: DataFrame, typed: DataFrame) -> tuple[Rows, Rows]:
     """Compute the figures of each step from the phrase counts of each story; also return the recorded scores that differ."""
     figures: Rows = []
     wrong: Rows = []
-    lowered = lists.with_columns(col("found", "truth").list.eval(pl.element().str.to_lowercase()).list.unique())
-    lowered = lowered.with_columns(matched=col.found.list.set_intersection("truth"))
-    for (step,), mine in lowered.group_by("step", maintain_order=True):
+    compared = lists.with_columns(matched=col.found.list.set_intersection("truth"))
+    for (step,), mine in compared.group_by("step", maintain_order=True):
         numbers = col("matched", "found", "truth").list.len().sum()
         stories = mine.group_by("story", maintain_order=True).agg(numbers, characters=pl.len())
         count = stories.height
@@ -271,13 +271,12 @@ def _ratio(step: str, metric: str, part: Series, whole: Series, bounds: tuple[fl
 def _read_decisions(sheet: Sheet, concept: str, truth: str, found: str) -> DataFrame:
     """Return `row`, `concept`, `truth`, `found` and `right`, the recorded correctness of the decision (here null)."""
     sheet.demand((concept, truth, found))
-    answers = []
-    for column in (truth, found):
-        answer = sheet.rows[column].str.strip_chars().str.to_lowercase()
-        answers.append(answer.replace_strict(_ANSWERS, default=None, return_dtype=Boolean))
-        sheet.refuse(answers[-1].is_null(), column, "is neither yes nor no")
-    concepts = col(concept).str.strip_chars()
-    return sheet.rows.select(ROW, concept=concepts, truth=answers[0], found=answers[1], right=lit(None, Boolean))
+    words = col(truth, found).str.strip_chars().str.to_lowercase()
+    answers = sheet.rows.select(words.replace_strict(_ANSWERS, default=None, return_dtype=Boolean))
+    for answer in answers:
+        sheet.refuse(answer.is_null(), answer.name, "is neither yes nor no")
+    decided = {"truth": answers[truth], "found": answers[found], "right": lit(None, Boolean)}
+    return sheet.rows.select(ROW, concept=col(concept).str.strip_chars(), **decided)
 
 
 def _read_released_decisions(sheet: Sheet) -> DataFrame:

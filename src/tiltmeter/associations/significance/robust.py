@@ -122,12 +122,11 @@ def clusters_of(incidence: Incidence, label: Index) -> ListClusters:
     Parameters
     ----------
     label
-        Labels of the lists, shape (L,); lists with the same label form a cluster.
+        Labels 0, 1, ... of the lists, shape (L,); lists with the same label form a cluster.
     """
-    number = np.unique(label, return_inverse=True)[1].astype(np.intp)
-    shape = (int(number.max(initial=-1)) + 1, len(incidence.cells.identities), len(incidence.cells.contexts))
-    place = np.ravel_multi_index((number, incidence.identity, incidence.context), shape)
-    return ListClusters(number, np.bincount(place, minlength=int(np.prod(shape))).reshape(shape).astype(np.float64))
+    shape = (int(label.max(initial=-1)) + 1, len(incidence.cells.identities), len(incidence.cells.contexts))
+    place = np.ravel_multi_index((label, incidence.identity, incidence.context), shape)
+    return ListClusters(label, np.bincount(place, minlength=int(np.prod(shape))).reshape(shape).astype(np.float64))
 
 
 def robust_difference(
