@@ -275,8 +275,8 @@ def _read_decisions(sheet: Sheet, concept: str, truth: str, found: str) -> DataF
     answers = sheet.rows.select(words.replace_strict(_ANSWERS, default=None, return_dtype=Boolean))
     for answer in answers:
         sheet.refuse(answer.is_null(), answer.name, "is neither yes nor no")
-    decided = {"truth": answers[truth], "found": answers[found], "right": lit(None, Boolean)}
-    return sheet.rows.select(ROW, concept=col(concept).str.strip_chars(), **decided)
+    concepts = col(concept).str.strip_chars()
+    return sheet.rows.select(ROW, concept=concepts, truth=answers[truth], found=answers[found], right=lit(None, Boolean))
 
 
 def _read_released_decisions(sheet: Sheet) -> DataFrame:

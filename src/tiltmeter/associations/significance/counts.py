@@ -1,12 +1,13 @@
 """Counts of lists by concept and identity, and their tests, as arrays.
 
-A *test* is a concept in a context. The dimensions are L lists, P pairs of a list and a concept in it, T tests, K identities and C contexts.
-A block of tests has counts (T, K, S) with S strata within which identities are compared: one stratum, or all contexts for a test over all
-contexts. Identities without lists are not compared. Shuffled identities are processed in the same way as the real ones.
+A *test* is a concept in a context. The dimensions are L lists, P pairs of a list and a concept in it, T tests, X concepts, C contexts and K
+identities. A block of tests has counts (T, K, S) with S strata within which identities are compared: one stratum, or all contexts for a
+test over all contexts. Identities without lists are not compared. Shuffled identities are processed in the same way as the real ones.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -46,11 +47,9 @@ class Cells(NamedTuple):
     """Numbers of lists that contain each concept, by context and identity."""
 
     contexts: Series  # C names, null last; null: lists without a context
-    concepts: Series
+    concepts: Series  # X names
     identities: Series  # K names
-    context: Index  # (T,) index in `contexts`
-    concept: Index  # (T,) index in `concepts`; tests are ordered by concept, then context
-    held: Floats  # (T, K) lists that contain the concept
+    held: Floats  # (X, C, K) lists that contain the concept
     lists: Floats  # (C, K)
     mentions: Floats  # (C, K); NaN if unknown
 
@@ -71,8 +70,7 @@ class Incidence(NamedTuple):
     mentions: Floats  # (L,) number of mentions
     descriptors: DataFrame  # `identity` (index) and `descriptor` (name), grouped by identity
     pair_list: Index  # (P,)
-    pair_test: Index  # (P,)
-    pairs_by_test: Index  # (P,) indices of the pairs, grouped by test
+    pair_test: Index  # (P,) number of the concept in a context, concept * C + context, in ascending order
 
 
 def counted_lists(lists: DataFrame) -> DataFrame:
@@ -115,14 +113,14 @@ def incidence_of(lists: DataFrame, mentions: DataFrame) -> Incidence:
     numbered = beside(owners, descriptors.with_row_index("place"), *owners.columns)
     owner = ["attempt", "character"]
     mentioned = mentions.select(*owner, "concept").join(counted.select("list", *owner), on=owner)
-    held = mentioned.select("list", "concept").drop_nulls()
+    held = mentioned.select("list", "concept").drop_nulls().unique()
     concepts, concept = _numbered(held["concept"])
-    pairs = held.with_columns(concept=Series(concept)).unique().sort("list", "concept")
-    pair_list, pair_concept = _index(pairs["list"]), _index(pairs["concept"])
-    context_of, concept_of, pair_test = _tests_among(context[pair_list], pair_concept)
-    empty = np.zeros((0, 0))
+    pair_list = _index(held["list"])
+    pair_test = concept * len(contexts) + context[pair_list]
+    order = np.lexsort((pair_list, pair_test))
+    empty = np.zeros(0)
     made = Incidence(
-        Cells(contexts, concepts, identities, context_of, concept_of, empty, empty, empty),
+        Cells(contexts, concepts, identities, empty, empty, empty),
         identity,
         context,
         stratum,
@@ -134,9 +132,8 @@ def incidence_of(lists: DataFrame, mentions: DataFrame) -> Incidence:
         counted["cluster"].count() > 0 and not paired,
         np.bincount(_index(mentioned["list"]), minlength=counted.height).astype(np.float64),
         descriptors,
-        pair_list,
-        pair_test,
-        np.argsort(pair_test, kind="stable"),
+        pair_list[order],
+        pair_test[order],
     )
     return made._replace(cells=cells_of(made, identity))
 
@@ -147,12 +144,12 @@ def cells_of(incidence: Incidence, identity: Index) -> Cells:
     k = len(cells.identities)
     cell, shape = (incidence.context * k + identity)[chosen], (len(cells.contexts), k)
     pair = (incidence.pair_test * k + identity[incidence.pair_list])[chosen[incidence.pair_list]]
-    held = _summed(pair, (len(cells.context), k))
+    held = _summed(pair, (len(cells.concepts), *shape))
     return cells._replace(held=held, lists=_summed(cell, shape), mentions=_summed(cell, shape, incidence.mentions[chosen]))
 
 
-def read_cells(counts: DataFrame) -> tuple[Cells, Index, Index]:
-    """Convert a table of counts (see `compare_counts`) to cells, with the test and the identity of each row.
+def read_cells(counts: DataFrame) -> tuple[Cells, Index, Index, Index]:
+    """Convert a table of counts (see `compare_counts`) to cells, with the concept, context and identity of each row.
 
     Raises
     ------
@@ -171,11 +168,16 @@ def read_cells(counts: DataFrame) -> tuple[Cells, Index, Index]:
     (contexts, context), (concepts, concept), (identities, identity) = named
     if len(identities) < 2:
         raise InputError(f"the table of counts contains only {len(identities)} identity; a comparison needs at least two")
-    context_of, concept_of, test = _tests_among(context, concept)
-    held, lists, mentions = (np.zeros((size, len(identities))) for size in (len(concept_of), len(contexts), len(contexts)))
-    for table, place, name in ((held, test, "count"), (lists, context, "lists"), (mentions, context, "mentions")):
-        table[place, identity] = counts[name].cast(Float64).fill_null(np.nan).to_numpy()
-    return Cells(contexts, concepts, identities, context_of, concept_of, held, lists, mentions), test, identity
+    size = len(contexts), len(identities)
+    held, lists, mentions = np.zeros((len(concepts), *size)), np.zeros(size), np.zeros(size)
+    places = {
+        "count": (held, (concept, context, identity)),
+        "lists": (lists, (context, identity)),
+        "mentions": (mentions, (context, identity)),
+    }
+    for name, (table, place) in places.items():
+        table[place] = counts[name].cast(Float64).fill_null(np.nan).to_numpy()
+    return Cells(contexts, concepts, identities, held, lists, mentions), concept, context, identity
 
 
 _HERE = ("context", "identity")
@@ -198,15 +200,8 @@ def place_of(column: Series, names: Series) -> Series:
     return column.cast(String).replace_strict(names, pl.int_range(len(names), eager=True), default=None)
 
 
-def _summed(place: Index, shape: tuple[int, int], weight: Floats | None = None) -> Floats:
-    return np.bincount(place, weight, minlength=shape[0] * shape[1]).astype(np.float64).reshape(shape)
-
-
-def _tests_among(context: Index, concept: Index) -> tuple[Index, Index, Index]:
-    """Return the contexts and concepts of all tests, ordered by concept and context, and the index of the test of each pair."""
-    contexts = context.max(initial=0) + 1
-    keys, test = np.unique(concept * contexts + context, return_inverse=True)
-    return keys % contexts, keys // contexts, test
+def _summed(place: Index, shape: tuple[int, ...], weight: Floats | None = None) -> Floats:
+    return np.bincount(place, weight, minlength=math.prod(shape)).astype(np.float64).reshape(shape)
 
 
 def _numbered(column: Series) -> tuple[Series, Index]:
@@ -328,19 +323,10 @@ def strata_of(cells: Cells, context: Index) -> Index:
     return np.broadcast_to(every, (len(context), len(every))) if (context < 0).any() else context[:, None]
 
 
-def find_tests(cells: Cells, concept: Index, strata: Index) -> tuple[Index, Booleans]:
-    """Return the index in `cells` of each concept (T,) in each of its contexts (T, S), and whether it occurs there."""
-    keys = cells.concept * len(cells.contexts) + cells.context
-    wanted = concept[:, None] * len(cells.contexts) + strata
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return place, keys[place] == wanted
-
-
 def block_of(cells: Cells, concept: Index, context: Index) -> CountBlock:
-    """Return the tests of concepts in contexts. Either all contexts are -1, or none. Counts are 0 if a concept does not occur."""
+    """Return the tests of concepts in contexts. Either all contexts are -1, or none."""
     strata = strata_of(cells, context)
-    place, occurs = find_tests(cells, concept, strata)
-    held, lists = np.where(occurs[..., None], cells.held[place], 0.0), cells.lists[strata]
+    held, lists = cells.held[concept[:, None], strata], cells.lists[strata]
     return CountBlock(context, concept, held.transpose(0, 2, 1), lists.transpose(0, 2, 1), cells.mentions[strata].sum(axis=1))
 
 
@@ -349,13 +335,13 @@ def blocks_of(cells: Cells, rules: AssociationRules, minimum: int = 0) -> Iterat
 
     Lists without a context have tests of their own only if no list has a context. Concepts in fewer than `minimum` lists are skipped.
     """
-    k, c = len(cells.identities), len(cells.contexts)
-    support = cells.held.sum(axis=1)
-    within = cells.context < c - (c > 1 and cells.contexts[c - 1] is None)
-    tests = np.flatnonzero(within & (support >= minimum))
-    families = [(cells.concept[tests], cells.context[tests], 1)]
+    c, k = cells.lists.shape
+    support, least = cells.held.sum(axis=2), max(minimum, 1)
+    within = np.arange(c) < c - (c > 1 and cells.contexts[c - 1] is None)
+    concepts, contexts = np.nonzero(within & (support >= least))
+    families = [(concepts, contexts, 1)]
     if not rules.published and c > 1:
-        concepts = np.flatnonzero(np.bincount(cells.concept, support) >= max(minimum, 1))
+        concepts = np.flatnonzero(support.sum(axis=1) >= least)
         families.append((concepts, np.full(len(concepts), -1), c))
     for concept, context, strata in families:
         size = COUNTS_IN_BLOCK // (k * strata)
@@ -581,8 +567,7 @@ def context_names(cells: Cells, context: Index) -> Series:
 def _log_odds_of(cells: Cells, block: CountBlock) -> LogOdds:
     """Return the log-odds, shape (T, K). The prior is the share of each concept among all mentions."""
     known = ~np.isnan(cells.mentions)
-    count = np.where(known[cells.context], cells.held, 0.0).sum(axis=1)
-    share = np.bincount(cells.concept, count, minlength=len(cells.concepts)) / max(cells.mentions[known].sum(), 1.0)
+    share = np.where(known, cells.held, 0.0).sum(axis=(1, 2)) / max(cells.mentions[known].sum(), 1.0)
     weight = PRIOR * block.mentions.sum(axis=1) / np.maximum(block.compared.sum(axis=1), 1)
     prior = np.stack([weight * share[block.concept], weight], axis=1)
     return log_odds(block.held.sum(axis=2), block.mentions, prior)

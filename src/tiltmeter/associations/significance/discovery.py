@@ -140,9 +140,11 @@ def compare_counts(counts: DataFrame, rules: AssociationRules = DEFAULT, minimum
     InputError
         The counts violate these conditions, or contain fewer than two identities.
     """
-    cells, test, identity = read_cells(counts)
+    cells, concept, context, identity = read_cells(counts)
+    tests, test = np.unique(concept * len(cells.contexts) + context, return_inverse=True)
+    block = block_of(cells, *np.divmod(tests, len(cells.contexts)))
     counted, compared = CountTest(), comparisons_of(cells.identities)
-    (results,), _ = results_of([block_of(cells, cells.concept, cells.context)], rules, minimum, counted, 0.95, compared)
+    (results,), _ = results_of([block], rules, minimum, counted, 0.95, compared)
     made = described(cells, results, (test, identity), counted, 0.95, compared)
     added = {name: kind for name, kind in ASSOCIATIONS.items() if name in made.columns and name not in COUNTS}
     return counts.with_columns(conform(made, added))
@@ -200,9 +202,10 @@ def _carriers_of(incidence: Incidence, block: CountBlock, sides: Comparisons, ru
     descriptor or more than one, or if the identity has a single descriptor. Only descriptors with the concept are considered, because
     without another one the rate of the identity is higher.
     """
-    chosen = _only_tests(incidence, np.isin(incidence.cells.concept, block.concept))
+    concepts, concept = np.unique(block.concept, return_inverse=True)
+    chosen = _only_concepts(incidence, concepts)
     by_descriptor = chosen._replace(cells=chosen.cells._replace(identities=incidence.descriptors["descriptor"]))
-    parts = block_of(cells_of(by_descriptor, incidence.descriptor), block.concept, block.context)
+    parts = block_of(cells_of(by_descriptor, incidence.descriptor), concept, block.context)
     own = incidence.descriptors["identity"].to_numpy() == sides.identity[:, None]
     several = (own & parts.compared).sum(axis=1) > 1
     row, descriptor = np.nonzero(own & (parts.held > 0).any(axis=2))
@@ -290,8 +293,7 @@ def shuffled_counts(
     """
     incidence = incidence_of(lists, mentions)
     if not rules.published:
-        support = np.bincount(incidence.cells.concept, incidence.cells.held.sum(axis=1), minlength=len(incidence.cells.concepts))
-        incidence = _only_tests(incidence, support[incidence.cells.concept] >= minimum)
+        incidence = _only_concepts(incidence, np.flatnonzero(incidence.cells.held.sum(axis=(1, 2)) >= minimum))
     counted = np.ones((len(incidence.cells.concepts), len(incidence.cells.identities)), dtype=bool)
     if without is not None:
         names = {"concept": incidence.cells.concepts, "identity": incidence.cells.identities}
@@ -352,7 +354,7 @@ def permutation_p(
     known, rules = incidence.cells.concepts, DEFAULT
     for concept in concepts:
         check_known(concept, known.to_list(), f"no list contains the concept {concept!r}")
-    incidence = _only_tests(incidence, known.is_in(list(concepts)).to_numpy()[incidence.cells.concept])
+    incidence = _only_concepts(incidence, np.flatnonzero(known.is_in(list(concepts))))
     cells = incidence.cells
     blocks = list(blocks_of(cells, rules))
     effect = np.concatenate([_greatest_effect(block) for block in blocks])
@@ -379,14 +381,14 @@ def _greatest_effect(block: CountBlock) -> Floats:
     return greatest
 
 
-def _only_tests(incidence: Incidence, tests: Booleans) -> Incidence:
-    """Keep only some of the tests; mentions are unchanged."""
-    cells, pairs = incidence.cells, tests[incidence.pair_test]
-    number = np.cumsum(tests) - 1
-    fewer = cells._replace(context=cells.context[tests], concept=cells.concept[tests], held=cells.held[tests])
-    kept = number[incidence.pair_test[pairs]]
-    by_test = np.argsort(kept, kind="stable")
-    return incidence._replace(cells=fewer, pair_list=incidence.pair_list[pairs], pair_test=kept, pairs_by_test=by_test)
+def _only_concepts(incidence: Incidence, concepts: Index) -> Incidence:
+    """Keep only some of the concepts, given in ascending order; mentions are unchanged."""
+    cells = incidence.cells
+    concept, context = np.divmod(incidence.pair_test, len(cells.contexts))
+    kept = np.isin(concept, concepts)
+    fewer = cells._replace(concepts=cells.concepts.gather(concepts), held=cells.held[concepts])
+    tests = np.searchsorted(concepts, concept) * len(cells.contexts) + context
+    return incidence._replace(cells=fewer, pair_list=incidence.pair_list[kept], pair_test=tests[kept])
 
 
 def _shuffled_identities(incidence: Incidence, by: str, runs: int, seed: int) -> Iterator[Index]:

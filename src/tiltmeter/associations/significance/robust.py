@@ -32,7 +32,6 @@ from tiltmeter.associations.significance.counts import (
     Incidence,
     counted_lists,
     counts_of,
-    find_tests,
     of_sides,
     strata_of,
 )
@@ -218,12 +217,11 @@ class _Scores:
 
     def _pairs(self, incidence: Incidence, block: CountBlock) -> tuple[Index, Index, Index]:
         """Return the row, the index of the stratum, and the index of the pair, for all pairs of a list and a concept in each row."""
-        test, occurs = find_tests(incidence.cells, block.concept, self.strata)
-        (row, stratum), test = np.nonzero(occurs), test[occurs]
-        sizes = np.bincount(incidence.pair_test, minlength=len(incidence.cells.concept))
+        test = (block.concept[:, None] * len(incidence.cells.contexts) + self.strata).ravel()
+        sizes = np.bincount(incidence.pair_test, minlength=incidence.cells.held[..., 0].size)
         size, end = sizes[test], np.cumsum(sizes)[test]
-        place = np.repeat(end - np.cumsum(size), size) + np.arange(size.sum())
-        return np.repeat(row, size), np.repeat(stratum, size), incidence.pairs_by_test[place]
+        pair = np.repeat(end - np.cumsum(size), size) + np.arange(size.sum())
+        return *np.divmod(np.repeat(np.arange(len(test)), size), self.strata.shape[1]), pair
 
     def cells_of(self, clusters: ListClusters) -> tuple[Index, Index, Index]:
         """Return the row and the cluster of each cell, (E,), and the index of the cell of each pair of a list and a concept."""
