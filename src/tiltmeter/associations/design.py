@@ -6,7 +6,7 @@ The built-in grid is stored in `grids/`; a user's file has the same format. Ever
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import chain, combinations, product
 from pathlib import Path
@@ -108,10 +108,8 @@ class NamedText(Record):
 _NamedTexts = Filled[list[Annotated[NamedText, BeforeValidator(_named_text, json_schema_input_type=str | NamedText)]]]
 
 
-@cache
-def _first_names() -> dict[str, list[str]]:
-    lists: dict[str, list[str]] = packaged_yaml(Path(__file__).with_name("names.yaml"))
-    return lists
+FIRST_NAMES: Mapping[str, list[str]] = packaged_yaml(Path(__file__).with_name("names.yaml"))
+"""Built-in lists of first names."""
 
 
 class DealtNames(Record):
@@ -125,13 +123,13 @@ class DealtNames(Record):
     @property
     def known(self) -> list[str]:
         """The names, with a built-in list resolved."""
-        return _first_names()[self.names] if isinstance(self.names, str) else self.names
+        return FIRST_NAMES[self.names] if isinstance(self.names, str) else self.names
 
     @model_validator(mode="after")
     def _check_names(self) -> DealtNames:
-        if isinstance(self.names, str) and self.names not in _first_names():
+        if isinstance(self.names, str) and self.names not in FIRST_NAMES:
             raise ValueError(
-                f"there is no built-in list of names {self.names!r}; use {' or '.join(_first_names())}, or give the names themselves"
+                f"there is no built-in list of names {self.names!r}; use {' or '.join(FIRST_NAMES)}, or give the names themselves"
             )
         _check_unique("name", self.known)
         if self.text.count("{name}") != 1:
@@ -154,7 +152,7 @@ class Category(Record):
     @property
     def identities(self) -> tuple[str, ...]:
         """Names of the identities, in grid order."""
-        return tuple(dict.fromkeys(one.identity for one in self.descriptors))
+        return tuple(dict.fromkeys(chain.from_iterable(self.types.values())))
 
     @property
     def descriptors(self) -> list[Descriptor]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from tiltmeter.llm_json import read_json, without_thinking
+from tiltmeter.llm_json import object_schema, read_json, without_thinking
 from tiltmeter.readers.grammar import sentences
 
 # -- the characters of a story ------------------------------------------------------------------------------------------
@@ -156,22 +156,8 @@ def _stems(text: str) -> frozenset[str]:
 LONGEST = 200
 """Maximum length of an item in characters. A longer one is a text, not a concept."""
 
-SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "characters": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"name": {"type": "string"}, "concepts": {"type": "array", "items": {"type": "string"}}},
-                "required": ["name", "concepts"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["characters"],
-    "additionalProperties": False,
-}
+_LISTED = object_schema(name={"type": "string"}, concepts={"type": "array", "items": {"type": "string"}})
+SCHEMA = object_schema(characters={"type": "array", "items": _LISTED})
 """JSON schema of the answers."""
 
 _NOTHING = frozenset(
