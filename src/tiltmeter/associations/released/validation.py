@@ -258,10 +258,10 @@ def _compare_typed(typed: DataFrame, scored: DataFrame) -> tuple[float | None, R
 
 def _ratio(step: str, metric: str, part: Series, whole: Series, bounds: tuple[float, float] | None = (0.0, 1.0)) -> dict[str, Any]:
     """Compute the ratio of two sums over stories, with an interval by resampling stories; `bounds` is its range."""
-    columns = np.column_stack([part.to_numpy(), whole.to_numpy()]).astype(np.float64)
+    columns = np.column_stack([part, whole]).astype(np.float64)
     estimate = float(stats.ratio(*columns.sum(axis=0)))
     totals = stats.resampled_totals(columns, resamples=RESAMPLES, seed=SEED)
-    ends = _percentiles(estimate, stats.ratio(totals[:, 0], totals[:, 1]), int((columns[:, 1] > 0).sum()), bounds)
+    ends = _percentiles(estimate, stats.ratio(*totals.T), int((columns[:, 1] > 0).sum()), bounds)
     return _figure(step, metric, estimate, len(part), "stories", ends, _BOOTSTRAP + "stories")
 
 
@@ -346,8 +346,7 @@ def _figures_of_clusters(clusters: DataFrame) -> Rows:
     A bootstrap would draw phrases twice, and copies of a phrase always agree. The jackknife leaves out gold clusters (groups of them if
     there are very many), because the phrases of a cluster are dependent.
     """
-    gold = clusters["gold"].rank("dense").to_numpy().astype(np.int64) - 1
-    found = clusters["concept"].rank("dense").to_numpy().astype(np.int64)
+    gold, found = (clusters[name].rank("dense").to_numpy().astype(np.int64) - 1 for name in ("gold", "concept"))
     known = int(gold.max()) + 1
     groups = min(known, JACKKNIFE_GROUPS)
     figures = [_figure("unifying", name, value, known, "gold clusters") for name, value in _agreement(gold, found).items()]

@@ -394,16 +394,13 @@ def _only_concepts(incidence: Incidence, concepts: Index) -> Incidence:
 def _shuffled_identities(incidence: Incidence, by: str, runs: int, seed: int) -> Iterator[Index]:
     """Yield `runs` random permutations of the identities (L,)."""
     check_known(by, UNITS, f"identities cannot be shuffled by {by!r}")
-    if by == "list":
-        unit = np.arange(len(incidence.identity))
-        group = incidence.context * (incidence.stratum.max(initial=0) + 1) + incidence.stratum
-        identity = incidence.identity
-    else:
+    unit, group = np.arange(len(incidence.identity)), incidence.context * (incidence.stratum.max(initial=0) + 1) + incidence.stratum
+    if by == "descriptor":
         if (incidence.descriptor < 0).any():
             raise InputError("identities can be shuffled by descriptor only if every list has a descriptor")
-        whole = incidence.stratum * len(incidence.descriptors) + incidence.descriptor
-        clusters, first, unit = np.unique(whole, return_index=True, return_inverse=True)
-        group, identity = clusters // len(incidence.descriptors), incidence.identity[first]
+        unit, group = incidence.stratum * incidence.descriptors.height + incidence.descriptor, incidence.stratum
+    _, first, unit = np.unique(unit, return_index=True, return_inverse=True)
+    group, identity = group[first], incidence.identity[first]
     generator = np.random.Generator(np.random.PCG64(seed))
     ordered = np.argsort(group, kind="stable")
     for _ in range(runs):
