@@ -189,10 +189,12 @@ def _held_terms(concepts: Sequence[str], terms: Terms) -> list[list[tuple[str, E
 def _common_owner(wanted: set[Entry], pieces: Mapping[str, Sequence[Piece]]) -> str | None:
     """Return the only label that contains all these identities, or the common part of several; None if no label or every label does."""
     holders = [label for label, found in pieces.items() if wanted <= {piece.entry for piece in found}]
-    if len(holders) == 1 < len(pieces):
+    if len(holders) == len(pieces):
+        return None
+    if len(holders) == 1:
         return holders[0]
     texts = {_APART.join(piece.text for piece in pieces[label] if piece.entry in wanted) for label in holders}
-    return texts.pop() if len(texts) == 1 and len(holders) < len(pieces) else None
+    return texts.pop() if len(texts) == 1 else None
 
 
 # -- by a judge -------------------------------------------------------------------------------------------------------

@@ -168,15 +168,10 @@ def read_cells(counts: DataFrame) -> tuple[Cells, Index, Index, Index]:
     (contexts, context), (concepts, concept), (identities, identity) = named
     if len(identities) < 2:
         raise InputError(f"the table of counts contains only {len(identities)} identity; a comparison needs at least two")
-    size = len(contexts), len(identities)
-    held, lists, mentions = np.zeros((len(concepts), *size)), np.zeros(size), np.zeros(size)
-    places = {
-        "count": (held, (concept, context, identity)),
-        "lists": (lists, (context, identity)),
-        "mentions": (mentions, (context, identity)),
-    }
-    for name, (table, place) in places.items():
-        table[place] = counts[name].cast(Float64).fill_null(np.nan).to_numpy()
+    count, of, mentioned = (counts[name].cast(Float64).fill_null(np.nan).to_numpy() for name in ("count", "lists", "mentions"))
+    held = np.zeros((len(concepts), len(contexts), len(identities)))
+    lists, mentions = np.zeros((2, *held.shape[1:]))
+    held[concept, context, identity], lists[context, identity], mentions[context, identity] = count, of, mentioned
     return Cells(contexts, concepts, identities, held, lists, mentions), concept, context, identity
 
 
@@ -396,10 +391,10 @@ def of_sides(counts: Floats, rows: Index | slice, identity: Index | int, against
 class Compared(NamedTuple):
     """Differences between the rates of an identity and of others, shape (T,) each."""
 
-    estimate: Floats
+    effect: Floats
     low: Floats
     high: Floats
-    spread: Floats  # standard deviation of the rate between first names of the identity; NaN if names are unknown
+    name_spread: Floats  # standard deviation of the rate between first names of the identity; NaN if names are unknown
 
 
 class CountTest:
@@ -523,28 +518,22 @@ def described(cells: Cells, results: Results, rows: tuple[Index, ...], test: Cou
     own = np.arange(len(number)), sides.identity
     ranking = ranking_of(tests)
     ahead = Comparisons(sides.identity, np.where(ranking.first == sides.identity, ranking.second, ranking.first))
-    a, n, others, others_lists = counts_of(tests, sides)
+    numbers = zip(("count", "lists", "others_count", "others_lists"), counts_of(tests, sides), strict=True)
     *_, runner, runner_lists = counts_of(tests, ahead)
     effect = test.difference(tests, sides, level)
     lead = effect if len(cells.identities) == 2 else test.difference(tests, ahead, level)
     odds = _log_odds_of(cells, tests)
     columns = {
-        "count": a.sum(axis=1),
-        "lists": n.sum(axis=1),
+        **{name: counts.sum(axis=1) for name, counts in numbers},
         "mentions": tests.mentions[own],
-        "others_count": others.sum(axis=1),
-        "others_lists": others_lists.sum(axis=1),
-        "effect": effect.estimate,
-        "low": effect.low,
-        "high": effect.high,
+        **effect._asdict(),
         "runner_up_rate": ratio(runner.sum(axis=1), runner_lists.sum(axis=1)),
-        "runner_up_effect": lead.estimate,
+        "runner_up_effect": lead.effect,
         "runner_up_low": lead.low,
         "runner_up_high": lead.high,
-        "name_spread": effect.spread,
         "log_odds": odds.estimate[own],
         "z": odds.z[own],
-        "score": effect.estimate if verdicts.score is None else verdicts.score[rows],
+        "score": effect.effect if verdicts.score is None else verdicts.score[rows],
         "p": verdicts.p[rows],
         "q": results.q[rows],
         "reported": results.reported[rows],
