@@ -130,7 +130,7 @@ def incidence_of(lists: DataFrame, mentions: DataFrame) -> Incidence:
         story,
         paired,
         counted["cluster"].count() > 0 and not paired,
-        np.bincount(_index(mentioned["list"]), minlength=counted.height).astype(np.float64),
+        _summed(_index(mentioned["list"]), (counted.height,)),
         descriptors,
         pair_list[order],
         pair_test[order],

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
-from polars import DataFrame, col, when
+from polars import DataFrame, Series, col, when
 
 from tiltmeter.arrays import Booleans, Floats, Index, Integers
 from tiltmeter.associations.definitions import DEFAULT, AssociationRules
@@ -294,12 +294,12 @@ def shuffled_counts(
     incidence = incidence_of(lists, mentions)
     if not rules.published:
         incidence = _only_concepts(incidence, np.flatnonzero(incidence.cells.held.sum(axis=(1, 2)) >= minimum))
-    counted = np.ones((len(incidence.cells.concepts), len(incidence.cells.identities)), dtype=bool)
+    cells = incidence.cells
+    counted = np.ones((len(cells.concepts), len(cells.identities)), dtype=bool)
     if without is not None:
-        names = {"concept": incidence.cells.concepts, "identity": incidence.cells.identities}
-        left_out = DataFrame({column: place_of(without[column], known) for column, known in names.items()}).drop_nulls()
-        counted[left_out["concept"].to_numpy(), left_out["identity"].to_numpy()] = False
-    compared = comparisons_of(incidence.cells.identities, against, reference)
+        places = {"concept": place_of(without["concept"], cells.concepts), "identity": place_of(without["identity"], cells.identities)}
+        counted[*DataFrame(places).drop_nulls().to_numpy().T] = False
+    compared = comparisons_of(cells.identities, against, reference)
     by_name = speaks_of_names(lists)
     known: dict[bytes, int] = {}
     counts, reached = [], 0
@@ -356,22 +356,26 @@ def permutation_p(
         check_known(concept, known.to_list(), f"no list contains the concept {concept!r}")
     incidence = _only_concepts(incidence, np.flatnonzero(known.is_in(list(concepts))))
     cells = incidence.cells
-    blocks = list(blocks_of(cells, rules))
-    effect = np.concatenate([_greatest_effect(block) for block in blocks])
+    tables = [
+        DataFrame(
+            {
+                "context": context_names(cells, block.context),
+                "concept": cells.concepts.gather(block.concept),
+                "identity": cells.identities.gather(ranking_of(block).first),
+                "effect": _greatest_effect(block),
+            }
+        )
+        for block in blocks_of(cells, rules)
+    ]
+    observed = pl.concat(tables)
+    effect = observed["effect"].to_numpy()
     reached = np.zeros(effect.shape)
     for labels in _shuffled_identities(incidence, by, runs, seed):
         shuffled = np.concatenate([_greatest_effect(block) for block in blocks_of(cells_of(incidence, labels), rules)])
         # If a shuffle leaves nothing to compare, its effect is 0.
         reached += np.nan_to_num(shuffled) >= effect - EQUAL
-    return DataFrame(
-        {
-            "context": pl.concat([context_names(cells, block.context) for block in blocks]),
-            "concept": cells.concepts.gather(np.concatenate([block.concept for block in blocks])),
-            "identity": cells.identities.gather(np.concatenate([ranking_of(block).first for block in blocks])),
-            "effect": effect,
-            "p": np.where(np.isnan(effect), np.nan, (1 + reached) / (1 + runs)),
-        }
-    ).fill_nan(None)
+    p = np.where(np.isnan(effect), np.nan, (1 + reached) / (1 + runs))
+    return observed.with_columns(p=Series(p)).fill_nan(None)
 
 
 def _greatest_effect(block: CountBlock) -> Floats:
