@@ -172,7 +172,7 @@ def exclusive_by_terms(concepts: Sequence[str], identities: Sequence[str], terms
         text = concept or ""  # released tables have rows without a concept
         named = _entry_of(text, words)  # the bare name of an identity, not the colour of a coat
         known = [(form, entry) for form, entry in (*held, (text.lower(), named)) if entry is not None and entry[0] in categories]
-        owner = _common_owner({entry for _, entry in known}, pieces) if known else None
+        owner = _common_owner({entry for _, entry in known}, pieces)
         rows.append((concept, owner, "terms", f"it contains the term “{known[0][0]}”" if owner else None, "ok"))
     return DataFrame(rows, schema=dict(EXCLUSIVE), orient="row")
 

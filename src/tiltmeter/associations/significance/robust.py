@@ -148,13 +148,11 @@ def robust_difference(
     """
     scores = _Scores(incidence, block, sides)
     independent = scores.independent
-    variance, freedom, spread = (
-        scores.products(stories).sum(axis=(1, 2)),
-        np.full(len(independent), np.inf),
-        np.full(len(independent), np.nan),
-    )
+    spread = np.full(len(independent), np.nan)
     if incidence.clustered:
         variance, freedom, _ = _by_name(scores, stories)
+    else:
+        variance, freedom = scores.products(stories).sum(axis=(1, 2)), np.full(len(independent), np.inf)
     if names is not None:
         by_name, between, spread = _by_name(scores, names)
         variance, freedom = np.maximum(variance, by_name + variance - independent), np.minimum(freedom, between)
@@ -263,15 +261,13 @@ def _by_name(scores: _Scores, names: ListClusters) -> tuple[Floats, Floats, Floa
     products = scores.products(names)
     number = _names_of_sides(scores, names)
     shared = number[:, :2].sum(axis=1) > number[:, 2]
-    factor = ratio(number, number - 1)  # of each side, and of both together
-    nested = products[:, [0, 1], [0, 1]] * factor[:, :2]
-    crossed = (products.sum(axis=(1, 2)) * factor[:, 2])[:, None]
-    parts = np.where(shared[:, None], np.hstack([crossed, np.zeros_like(crossed)]), nested)
-    free = np.where(shared[:, None], number[:, [2, 2]], number[:, :2]) - 1
-    variance = parts.sum(axis=1)
-    freedom = np.nan_to_num(ratio(variance**2, ratio(parts**2, free).sum(axis=1)), nan=1.0)
-    spread = np.sqrt(np.maximum(nested[:, 0] - scores.of_identity, 0.0) * number[:, 0])
-    return np.nan_to_num(variance, nan=np.inf), np.maximum(freedom, 1.0), spread
+    used = shared[:, None] == [False, False, True]  # either each side, or both together
+    totals = np.hstack([products[:, [0, 1], [0, 1]], products.sum(axis=(1, 2))[:, None]])
+    parts = totals * ratio(number, number - 1)
+    variance = np.where(used, parts, 0.0).sum(axis=1)
+    freedom = ratio(variance**2, np.where(used, ratio(parts**2, number - 1), 0.0).sum(axis=1))
+    spread = np.sqrt(np.maximum(parts[:, 0] - scores.of_identity, 0.0) * number[:, 0])
+    return np.nan_to_num(variance, nan=np.inf), np.maximum(np.nan_to_num(freedom, nan=1.0), 1.0), spread
 
 
 def _names_of_sides(scores: _Scores, names: ListClusters) -> Floats:
