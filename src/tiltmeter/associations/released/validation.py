@@ -229,10 +229,10 @@ def _figures_of_lists(lists: DataFrame, typed: DataFrame) -> tuple[Rows, Rows]:
         stories = mine.group_by("story", maintain_order=True).agg(numbers, characters=pl.len())
         count = stories.height
         for metric, of in _DENOMINATORS[step].items():
-            scored = stories.select("story", score=when(col(of) > 0).then(col.matched / col(of)))
+            scored = stories.select("story", recomputed=(col.matched / col(of)).fill_nan(None))
             mean, differing = _compare_typed(typed.filter(step=step, metric=metric), scored)
             wrong += differing
-            scores = scored["score"]
+            scores = scored["recomputed"]
             figures.append(_ratio(step, f"{metric} (macro)", scores.fill_null(0.0), scores.is_not_null()) | {"typed": mean})
             figures.append(_ratio(step, f"{metric} (micro)", stories["matched"], stories[of]))
         figures += [
@@ -246,7 +246,7 @@ def _figures_of_lists(lists: DataFrame, typed: DataFrame) -> tuple[Rows, Rows]:
 
 def _compare_typed(typed: DataFrame, scored: DataFrame) -> tuple[float | None, Rows]:
     """Return the mean of the recorded scores of a metric, and those that differ from the recomputed scores."""
-    both = beside(typed, scored, "story").rename({"score": "recomputed"}).drop("story")
+    both = beside(typed, scored, "story").drop("story")
     digits = both["typed"].str.extract(r"\.(.*)").str.len_chars().fill_null(0)
     both = both.with_columns(col.typed.cast(Float64))
     # A recorded number is rounded to its digits; a bare 0 or 1 must be exact.
