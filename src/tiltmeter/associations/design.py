@@ -363,8 +363,7 @@ def _both_orders(pairs: DataFrame) -> DataFrame:
 
 
 def _locations_of(grid: Grid) -> DataFrame:
-    rows = [(context, place) for context, places in grid.locations.items() for place in places]
-    return DataFrame(rows, schema=["context", "location"], orient="row")
+    return DataFrame(list(grid.locations.items()), schema=["context", "location"], orient="row").explode("location")
 
 
 def _prompts_of(stories: DataFrame, setting: str, settings: Settings) -> DataFrame:
@@ -388,9 +387,11 @@ def _deals_names(category: Category, settings: Settings) -> bool:
 
 def _dealt_people(category: Category) -> DataFrame:
     """Return all possible characters of a category with assigned names: `type`, `identity`, `name`, `descriptor`."""
-    members = [(kind, identity, given) for kind, them in (category.dealt or {}).items() for identity, given in them.items()]
-    people = [(kind, identity, name, given.text.replace("{name}", name)) for kind, identity, given in members for name in given.known]
-    return DataFrame(people, schema=["type", "identity", "name", "descriptor"], orient="row")
+    members = [
+        (kind, identity, given.known, given.text) for kind, them in (category.dealt or {}).items() for identity, given in them.items()
+    ]
+    people = DataFrame(members, schema=["type", "identity", "name", "descriptor"], orient="row").explode("name")
+    return people.with_columns(col.descriptor.str.replace("{name}", col("name"), literal=True))
 
 
 def _deal_names(cells: DataFrame, category: Category, seed: int) -> DataFrame:

@@ -389,7 +389,7 @@ def of_sides(counts: Floats, rows: Index | slice, identity: Index | int, against
 
 
 class Compared(NamedTuple):
-    """Differences between the rates of an identity and of others, shape (T,) each."""
+    """Differences between the rates of an identity and of others, shape (T,) each, named as in ASSOCIATIONS."""
 
     effect: Floats
     low: Floats
