@@ -229,7 +229,7 @@ LEVEL = 0.05
 """Significance level: for q in the default definition; for p in the published ones, the halves and the leave-one-out checks."""
 
 COUNTS_IN_BLOCK = 1 << 21
-"""Number of counts of tests computed together; an array takes 16 MiB."""
+"""Maximum number of counts of tests computed together; an array takes 16 MiB."""
 _EXACT = 1e-12
 """Tolerance for sums over strata that are equal in exact arithmetic."""
 
@@ -333,13 +333,12 @@ def blocks_of(cells: Cells, rules: AssociationRules, minimum: int = 0) -> Iterat
     c, k = cells.lists.shape
     support, least = cells.held.sum(axis=2), max(minimum, 1)
     within = np.arange(c) < c - (c > 1 and cells.contexts[c - 1] is None)
-    concepts, contexts = np.nonzero(within & (support >= least))
-    families = [(concepts, contexts, 1)]
+    families = [np.nonzero(within & (support >= least))]
     if not rules.published and c > 1:
         concepts = np.flatnonzero(support.sum(axis=1) >= least)
-        families.append((concepts, np.full(len(concepts), -1), c))
-    for concept, context, strata in families:
-        size = COUNTS_IN_BLOCK // (k * strata)
+        families.append((concepts, np.full_like(concepts, -1)))
+    size = COUNTS_IN_BLOCK // (k * c)
+    for concept, context in families:
         for begin in range(0, len(concept), size):
             yield block_of(cells, concept[begin : begin + size], context[begin : begin + size])
 

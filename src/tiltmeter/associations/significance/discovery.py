@@ -210,14 +210,15 @@ def _carriers_of(incidence: Incidence, block: CountBlock, sides: Comparisons, ru
     several = (own & parts.compared).sum(axis=1) > 1
     row, descriptor = np.nonzero(own & (parts.held > 0).any(axis=2))
     without, of_carrier, place = block.of(row), sides.of(row), (np.arange(len(row)), sides.identity[row])
-    for numbers, removed in ((without.held, parts.held), (without.lists, parts.lists)):
-        numbers[place] -= removed[row, descriptor]
+    held, lists = parts.held[row, descriptor], parts.lists[row, descriptor]
+    without.held[place] -= held
+    without.lists[place] -= lists
     carriers = DataFrame(
         {
             "row": row,
             "descriptor": incidence.descriptors["descriptor"].gather(descriptor),
-            "count": parts.held[row, descriptor].sum(axis=1),
-            "lists": parts.lists[row, descriptor].sum(axis=1),
+            "count": held.sum(axis=1),
+            "lists": lists.sum(axis=1),
             "gone": ~_holds(without, of_carrier, rules) & several[row],
         }
     )
