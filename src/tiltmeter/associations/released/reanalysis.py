@@ -216,7 +216,7 @@ def _judge(rows: DataFrame, described: DataFrame, made: DataFrame) -> DataFrame:
         )
     )
     table = table.with_columns(
-        together=col.highest & col.support & (col.q_together < LEVEL).fill_null(False),
+        together=col.highest & col.support & (col.q_together < LEVEL),
         default=col.highest & (col.leaders == 1) & (col.q_default < LEVEL).fill_null(False),
     )
     measured = ["count", "lists", *effects, "leader", "leader_rate", "p_exact", "q_released", "q", "q_together", "q_default"]

@@ -135,8 +135,8 @@ def _figure(
     ends: Sequence[Any] = (math.nan, math.nan),
     interval: str = "none: a count",
 ) -> dict[str, Any]:
-    known = {"step": step, "metric": metric, "estimate": estimate, "n": n, "units": units, "interval": interval}
-    return known | dict(zip(("low", "high"), map(float, ends), strict=True))
+    low, high = map(float, ends)
+    return {"step": step, "metric": metric, "estimate": estimate, "low": low, "high": high, "n": n, "units": units, "interval": interval}
 
 
 def _percentiles(estimate: float, samples: Floats, n: int, bounds: tuple[float, float] | None) -> stats.Interval:
@@ -307,16 +307,15 @@ def _figures_of_decisions(decisions: DataFrame) -> tuple[Rows, Rows]:
     ends = _percentiles(kappa, samples, n, (-1.0, 1.0))
     figures.append(_figure("exclusivity", "Cohen's kappa", kappa, n, "decisions", ends, _BOOTSTRAP + "decisions"))
     figures += [_figure("exclusivity", name, count, n, "decisions") for name, count in zip(_OUTCOMES, counts, strict=True)]
-    wrong = decisions.filter(col.right != (col.truth == col.found))
-    named = wrong.select(
+    named = decisions.select(
         ROW,
         about="concept",
         step=lit("exclusivity"),
         metric=lit("decision right"),
         typed=col.right.cast(Float64),
-        recomputed=(~col.right).cast(Float64),
+        recomputed=(col.truth == col.found).cast(Float64),
     )
-    return figures, named.to_dicts()
+    return figures, named.filter(col.typed != col.recomputed).to_dicts()
 
 
 # -- clusters ---------------------------------------------------------------------------------------------------------

@@ -307,8 +307,9 @@ def comparisons_of(identities: Series, against: str = "rest", reference: str | N
     each = Comparisons(*np.nonzero(every[:, None] != every))
     if reference is None:
         return each
-    check_known(reference, identities.to_list(), f"there is no group {reference!r} to compare with")
-    place = identities.to_list().index(reference)
+    names = identities.to_list()
+    check_known(reference, names, f"there is no group {reference!r} to compare with")
+    place = names.index(reference)
     return each.of(np.flatnonzero((each.identity == place) | (each.against == place)))
 
 
