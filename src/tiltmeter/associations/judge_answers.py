@@ -373,8 +373,7 @@ def _entries_of_lines(text: str, people: Sequence[Person], story: str) -> Entrie
 
 def _label_and_rest(line: str) -> tuple[str, str]:
     """Split a line at its first colon. A line without a colon is a label, unless it is too long."""
-    cut = _AFTER_LABEL.search(line)
-    label, rest = (line[: cut.start()], line[cut.end() :]) if cut else (line, "")
+    label, rest = (*_AFTER_LABEL.split(line, maxsplit=1), "")[:2]
     return (label.strip(" *_`"), rest.strip(" *_")) if len(label) <= _LONGEST_LABEL else ("", line)
 
 
@@ -383,7 +382,7 @@ def _labelled(label: str, rest: str, people: Sequence[Person], story: str, *, bu
 
     In items, which may contain a name ("supports Emily"), the label must begin with the name.
     """
-    who = find(label, people, story) if label else None
+    who = find(label, people, story)
     if who is None or (rest and not item):
         return who
     shown = normal(label)
