@@ -107,7 +107,7 @@ def find_associations(
     halves = halves_of(incidence, seed, by_name=by_name)
     parts = [DataFrame(schema=dict(ASSOCIATIONS))]
     for one in results:
-        counted = (one.block.held > 0).any(axis=2)[:, compared.identity] | ~np.isnan(one.verdicts.p)
+        counted = (one.block.held.sum(axis=2) > 0)[:, compared.identity] | ~np.isnan(one.verdicts.p)
         others, chosen = (
             described(cells, one, np.nonzero(rows), test, interval, compared)
             for rows, interval in ((counted & ~one.reported, level), (one.reported, adjusted))
