@@ -130,7 +130,7 @@ def incidence_of(lists: DataFrame, mentions: DataFrame) -> Incidence:
         story,
         paired,
         counted["cluster"].count() > 0 and not paired,
-        _summed(_index(mentioned["list"]), (counted.height,)),
+        summed(_index(mentioned["list"]), (counted.height,)),
         descriptors,
         pair_list[order],
         pair_test[order],
@@ -144,8 +144,8 @@ def cells_of(incidence: Incidence, identity: Index) -> Cells:
     k = len(cells.identities)
     cell, shape = (incidence.context * k + identity)[chosen], (len(cells.contexts), k)
     pair = (incidence.pair_test * k + identity[incidence.pair_list])[chosen[incidence.pair_list]]
-    held = _summed(pair, (len(cells.concepts), *shape))
-    return cells._replace(held=held, lists=_summed(cell, shape), mentions=_summed(cell, shape, incidence.mentions[chosen]))
+    held = summed(pair, (len(cells.concepts), *shape))
+    return cells._replace(held=held, lists=summed(cell, shape), mentions=summed(cell, shape, incidence.mentions[chosen]))
 
 
 def read_cells(counts: DataFrame) -> tuple[Cells, Index, Index, Index]:
@@ -195,7 +195,8 @@ def place_of(column: Series, names: Series) -> Series:
     return column.cast(String).replace_strict(names, pl.int_range(len(names), eager=True), default=None)
 
 
-def _summed(place: Index, shape: tuple[int, ...], weight: Floats | None = None) -> Floats:
+def summed(place: Index, shape: tuple[int, ...], weight: Floats | None = None) -> Floats:
+    """Return the number of occurrences of each place in an array of this shape, or the sum of the weights there."""
     return np.bincount(place, weight, minlength=math.prod(shape)).astype(np.float64).reshape(shape)
 
 
@@ -207,7 +208,7 @@ def _numbered(column: Series) -> tuple[Series, Index]:
 
 def _index(column: Series) -> Index:
     """Return indices as an array; -1 for null."""
-    return column.cast(Int64).fill_null(-1).to_numpy().astype(np.intp)
+    return column.cast(Int64).fill_null(-1).to_numpy()
 
 
 def _too_few(lists: DataFrame, identities: Series) -> str:
@@ -486,7 +487,7 @@ def results_of(
         Results(block, one, limit, one.credited & ((one.p if rules.published else limit) < LEVEL))
         for block, one, limit in zip(blocks, verdicts, each, strict=True)
     ]
-    tested, adjusted = int((~np.isnan(p)).sum()), level
+    tested, adjusted = np.count_nonzero(~np.isnan(p)), level
     while not rules.published and (number := _number_of(results)) > 0:
         # `number` intervals are selected among those of all comparisons, by their lower ends only: twice the one-sided share.
         adjusted = 1.0 - (1.0 - level) * min(2 * number / tested, 1.0)

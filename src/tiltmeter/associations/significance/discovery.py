@@ -166,7 +166,7 @@ def halves_of(incidence: Incidence, seed: int, *, by_name: bool = False) -> Inde
     rank = incidence.name if by_name else incidence.story if incidence.clustered else incidence.repetition
     blocks = rank.max(initial=0) // 4 + 1
     tossed = np.random.Generator(np.random.PCG64(seed)).random(blocks) < 0.5
-    return np.where(rank < 0, -1, (_ABBA[rank % 4] ^ tossed[rank // 4]).astype(np.intp))
+    return np.where(rank < 0, -1, _ABBA[rank % 4] ^ tossed[rank // 4])
 
 
 def _backing_of(incidence: Incidence, block: CountBlock, sides: Comparisons, rules: AssociationRules, halves: Index) -> DataFrame:

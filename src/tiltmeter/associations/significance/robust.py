@@ -34,6 +34,7 @@ from tiltmeter.associations.significance.counts import (
     counts_of,
     of_sides,
     strata_of,
+    summed,
 )
 from tiltmeter.stats import ratio, stratified_rate_difference
 
@@ -125,7 +126,7 @@ def clusters_of(incidence: Incidence, label: Index) -> ListClusters:
     """
     shape = (int(label.max(initial=-1)) + 1, len(incidence.cells.identities), len(incidence.cells.contexts))
     place = np.ravel_multi_index((label, incidence.identity, incidence.context), shape)
-    return ListClusters(label, np.bincount(place, minlength=int(np.prod(shape))).reshape(shape).astype(np.float64))
+    return ListClusters(label, summed(place, shape))
 
 
 def robust_difference(
