@@ -131,9 +131,11 @@ class Sentences:
     """
 
     def __init__(self, text: str, names: Sequence[str]) -> None:
-        wanted = {number: normal(name) for number, name in enumerate(names) if name}
+        wanted = [normal(name) for name in names]
         spans = [(text[start:end], normal(text[start:end])) for start, end in sentences(text)]
-        self._sentences = [(one, _stems(shown), {number for number, name in wanted.items() if _holds(shown, name)}) for one, shown in spans]
+        self._sentences = [
+            (one, _stems(shown), {number for number, name in enumerate(wanted) if _holds(shown, name)}) for one, shown in spans
+        ]
 
     def showing(self, phrase: str, person: int) -> str | None:
         """Return the sentence about the character that shares the most words with the phrase, or None if no sentence shares a word.

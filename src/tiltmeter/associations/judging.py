@@ -70,7 +70,7 @@ def extract_with_judge(
     InputError
         The wording cannot be used.
     """
-    templates, judgements = judge_wording(wording), [DataFrame(schema=dict(JUDGEMENTS))]
+    templates, judgements = judge_wording(wording), list[DataFrame]()
     grouped = stories.group_by("attempt", maintain_order=True).agg(col.text.first(), people=pl.struct(Person._fields))
     judged = [_JudgedStory(attempt, text or "", [Person(**one) for one in people]) for attempt, text, people in grouped.iter_rows()]
     for stage in stages:
