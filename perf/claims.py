@@ -27,8 +27,8 @@ from tiltmeter.associations.significance.counts import (
     comparisons_of,
     context_names,
     incidence_of,
-    reported_of,
-    verdicts_of,
+    picked,
+    results_of,
 )
 from tiltmeter.associations.significance.robust import ClusterTest, speaks_of_names
 from tiltmeter.stats import benjamini_hochberg
@@ -96,19 +96,18 @@ def find_reported(lists: pl.DataFrame, mentions: pl.DataFrame) -> tuple[int, pl.
     test = ClusterTest(incidence, by_name=speaks_of_names(lists))
     blocks = list(blocks_of(incidence.cells, DEFAULT))
     compared = comparisons_of(incidence.cells.identities)
-    verdicts = [verdicts_of(block, DEFAULT, 5, test, compared) for block in blocks]
-    reported = reported_of(blocks, verdicts, DEFAULT, test, 1 - LEVEL, compared)
-    smallest = [np.minimum(np.fmin.reduce(one.p, axis=1) * len(compared.identity), 1.0) for one in verdicts]
+    results, level = results_of(blocks, DEFAULT, 5, test, 1 - LEVEL, compared)
+    smallest = [np.minimum(np.fmin.reduce(one.verdicts.p, axis=1) * len(compared.identity), 1.0) for one in results]
     rejected = benjamini_hochberg(np.concatenate(smallest)) < LEVEL
-    by_row = np.split(rejected, np.cumsum([len(one.p) for one in verdicts])[:-1])
+    by_row = np.split(rejected, np.cumsum([len(one.q) for one in results])[:-1])
     parts, of_rows = [], []
-    for block, found, verdict, chosen in zip(blocks, reported.found, verdicts, by_row, strict=True):
-        context, concept = context_names(incidence.cells, block.context), incidence.cells.concepts.gather(block.concept)
-        of_rows.append(pl.DataFrame({"context": context, "concept": concept}).filter(verdict.credited.any(axis=1) & chosen))
-        rows, columns = np.nonzero(found)
-        difference = test.difference(block.of(rows), *compared.of(columns), reported.level)
-        parts.append(pl.DataFrame({"context": context[rows], "concept": concept[rows], "low": difference.low, "high": difference.high}))
-    return sum(int((~np.isnan(one.p)).any(axis=1).sum()) for one in verdicts), pl.concat(parts), pl.concat(of_rows)
+    for one, chosen in zip(results, by_row, strict=True):
+        context, concept = context_names(incidence.cells, one.block.context), incidence.cells.concepts.gather(one.block.concept)
+        of_rows.append(pl.DataFrame({"context": context, "concept": concept}).filter(one.verdicts.credited.any(axis=1) & chosen))
+        rows, _ = np.nonzero(one.reported)
+        found = test.difference(*picked(one.block, compared, one.reported), level)
+        parts.append(pl.DataFrame({"context": context[rows], "concept": concept[rows], "low": found.low, "high": found.high}))
+    return sum(int((~np.isnan(one.q)).any(axis=1).sum()) for one in results), pl.concat(parts), pl.concat(of_rows)
 
 
 def main() -> None:

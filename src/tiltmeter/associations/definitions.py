@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from tiltmeter.errors import InputError
@@ -38,9 +39,7 @@ DEFAULT = AssociationRules(
 PAPER = AssociationRules(
     "paper", 1, counterbalanced=False, deals_names=False, strict_guards=False, own_exclusive_only=True, score_over="lists"
 )
-BADF_CODE = AssociationRules(
-    "badf-code", 1, counterbalanced=False, deals_names=False, strict_guards=False, own_exclusive_only=True, score_over="mentions"
-)
+BADF_CODE = replace(PAPER, name="badf-code", score_over="mentions")
 DEFINITIONS: Mapping[str, AssociationRules] = {one.name: one for one in (DEFAULT, PAPER, BADF_CODE)}
 
 
@@ -123,11 +122,9 @@ def _judged(settings: Settings) -> bool:
 
 def _stages(text: str) -> tuple[str, ...]:
     found = tuple(one.strip() for one in text.split(","))
-    if found == (WHOLE,):
-        return found
     for one in found:
         _one_of("stages", one, (*STAGES, WHOLE))
-    if found[0] != STAGES[0] or found != tuple(one for one in STAGES if one in found):
+    if found != (WHOLE,) and (found[0] != STAGES[0] or found != tuple(one for one in STAGES if one in found)):
         raise InputError(f"-P stages={text}: give extract, optionally followed by {', '.join(STAGES[1:])} in this order; or {WHOLE} alone")
     return found
 
@@ -139,10 +136,8 @@ def _one_of(name: str, value: str, known: Sequence[str]) -> str:
 
 def _number(given: Mapping[str, str], name: str, default: Value, fits: Callable[[Value], bool], wanted: str) -> Value:
     """Return the option `name` as a number of the type of its default."""
-    try:
+    with suppress(ValueError):
         value = type(default)(given.get(name, default))
-    except ValueError:
-        value = None
-    if value is None or not fits(value):
-        raise InputError(f"-P {name}={given[name]}: give {wanted}")
-    return value
+        if fits(value):
+            return value
+    raise InputError(f"-P {name}={given[name]}: give {wanted}")

@@ -6,7 +6,7 @@ The built-in grid is stored in `grids/`; a user's file has the same format. Ever
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import chain, combinations, product
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
-from polars import DataFrame, Expr, Series, String, col, lit, when
+from polars import DataFrame, Expr, String, col, lit, when
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from tiltmeter.arrays import Index, Objects
@@ -108,10 +108,8 @@ class NamedText(Record):
 _NamedTexts = Filled[list[Annotated[NamedText, BeforeValidator(_named_text, json_schema_input_type=str | NamedText)]]]
 
 
-@cache
-def _first_names() -> dict[str, list[str]]:
-    lists: dict[str, list[str]] = packaged_yaml(Path(__file__).with_name("names.yaml"))
-    return lists
+FIRST_NAMES: Mapping[str, list[str]] = packaged_yaml(Path(__file__).with_name("names.yaml"))
+"""Built-in lists of first names."""
 
 
 class DealtNames(Record):
@@ -125,13 +123,13 @@ class DealtNames(Record):
     @property
     def known(self) -> list[str]:
         """The names, with a built-in list resolved."""
-        return _first_names()[self.names] if isinstance(self.names, str) else self.names
+        return FIRST_NAMES[self.names] if isinstance(self.names, str) else self.names
 
     @model_validator(mode="after")
     def _check_names(self) -> DealtNames:
-        if isinstance(self.names, str) and self.names not in _first_names():
+        if isinstance(self.names, str) and self.names not in FIRST_NAMES:
             raise ValueError(
-                f"there is no built-in list of names {self.names!r}; use {' or '.join(_first_names())}, or give the names themselves"
+                f"there is no built-in list of names {self.names!r}; use {' or '.join(FIRST_NAMES)}, or give the names themselves"
             )
         _check_unique("name", self.known)
         if self.text.count("{name}") != 1:
@@ -154,7 +152,7 @@ class Category(Record):
     @property
     def identities(self) -> tuple[str, ...]:
         """Names of the identities, in grid order."""
-        return tuple(dict.fromkeys(one.identity for one in self.descriptors))
+        return tuple(dict.fromkeys(chain.from_iterable(self.types.values())))
 
     @property
     def descriptors(self) -> list[Descriptor]:
@@ -281,7 +279,8 @@ FACTORS = {
 """Columns of these designs in addition to DESIGN."""
 
 _SOURCE, _TARGET, _OPENING = "open_box_source", "open_box_target", "open_box_opening"
-_CHARACTERS = tuple(f"{field}_{slot}" for slot in (1, 2) for field in ("name", "descriptor", "identity"))
+_FIRST, _SECOND = (tuple(f"{field}_{slot}" for field in ("name", "descriptor", "identity")) for slot in (1, 2))
+_CHARACTERS = (*_FIRST, *_SECOND)
 _HOME = Path(__file__).with_name("wordings.yaml")
 _PLACEHOLDERS = re.compile(r"\{\w+\}.*\{\w+\}", re.DOTALL)
 
@@ -309,13 +308,12 @@ def make_design(grid: Grid, category: str, setting: str, settings: Settings, nam
     """
     found = grid.category(category)
     templates = _templates_of(grid, setting, settings.params.get("wording"))
-    cells, stories = _cells_of(grid, found), settings.repeats or found.stories
-    kept = keep_limit(cells, settings.limit, settings.seed, name)
+    cells = _cells_of(grid, found, settings.repeats or found.stories)
+    stories = kept = keep_limit(cells, settings.limit, settings.seed, name)
     if _deals_names(found, settings):
-        dealt = _deal_names(cells, found, stories, settings.seed)  # for the whole design, so that a limited design is a subset of it
-        rows = _dealt_rows(dealt.join(kept, on="item", how="semi", maintain_order="left"), setting)
-    else:
-        rows = _rows_of(kept.join(_orders_of(found), on=["pair", "type"]), stories, setting, settings)
+        dealt = _deal_names(cells, found, settings.seed)  # for the whole design, so that a limited design is a subset of it
+        stories = dealt.join(kept, on="item", how="semi", maintain_order="left")
+    rows = _prompts_of(stories, setting, settings)
     made = (
         pl.concat([rows.with_columns(wording=lit(wording), **_texts(setting, one)) for wording, one in templates.items()])
         .sort("item", "prompt_index", maintain_order=True)
@@ -326,50 +324,58 @@ def make_design(grid: Grid, category: str, setting: str, settings: Settings, nam
             system=lit(settings.system_message, dtype=String),
             prompt_id=pl.concat_str(lit(name), "item", "prompt_index", "wording", separator="/"),
         )
-        .with_columns(first_sample=first_samples("source_prompt"))
     )
-    design = conform(made, {**DESIGN, **FACTORS})
+    design = conform(made, {**DESIGN, **FACTORS}).with_columns(first_sample=first_samples("source_prompt"))
     check_design(design, grid, settings)
     return design
 
 
-def _cells_of(grid: Grid, category: Category) -> DataFrame:
-    """Return one row per pair and location: `item`, `stratum`, and `turn` (0 or 1, alternating over pairs and locations)."""
+def _cells_of(grid: Grid, category: Category, stories: int) -> DataFrame:
+    """Return one row per pair and location.
+
+    The columns are `item`, `stratum`, those of `_pairs_of` and `_locations_of`, `turn` (0 or 1, alternating over pairs and locations),
+    `repetitions` (of both orders together), and `story` (null: the characters are the same in all stories).
+    """
     return (
-        DataFrame([(pair.name, pair.first.type) for pair in category.pairs], schema=["pair", "type"], orient="row")
+        _pairs_of(category)
         .with_row_index("pair_number")
         .join(_locations_of(grid).with_row_index("place_number"), how="cross", maintain_order="left_right")
         .with_row_index("item")
         .with_columns(
             turn=(col.pair_number + col.place_number) % 2,
             stratum=pl.concat_str("context", "type", separator="/"),
+            repetitions=lit(stories),
+            story=lit(None, pl.Int64),
         )
-        .drop("pair_number", "place_number")
     )
 
 
-def _orders_of(category: Category) -> DataFrame:
-    """Return both orders of each pair: `pair`, `type`, `order`, and the characters named first and second."""
-    rows = [(pair.name, a.type, order, *a[:3], *b[:3]) for pair in category.pairs for order, (a, b) in enumerate((pair, pair[::-1]))]
-    return DataFrame(rows, schema=["pair", "type", "order", *_CHARACTERS], schema_overrides={"order": pl.Int8}, orient="row")
+def _pairs_of(category: Category) -> DataFrame:
+    """Return `pair`, `type`, and the characters of each pair in the order of the grid."""
+    rows = [(pair.name, pair.first.type, *pair.first[:3], *pair.second[:3]) for pair in category.pairs]
+    return DataFrame(rows, schema=["pair", "type", *_CHARACTERS], orient="row")
+
+
+def _both_orders(pairs: DataFrame) -> DataFrame:
+    """Return the rows in the `order` 0, with the characters as they are, and in the order 1, with the characters exchanged."""
+    turned = pairs.with_columns(**dict(zip(_CHARACTERS, (*_SECOND, *_FIRST), strict=True)))
+    return pl.concat(rows.with_columns(order=lit(order, pl.Int8)) for order, rows in enumerate((pairs, turned)))
 
 
 def _locations_of(grid: Grid) -> DataFrame:
-    rows = [(context, place) for context, places in grid.locations.items() for place in places]
-    return DataFrame(rows, schema=["context", "location"], orient="row")
+    return DataFrame(list(grid.locations.items()), schema=["context", "location"], orient="row").explode("location")
 
 
-def _rows_of(both: DataFrame, stories: int, setting: str, settings: Settings) -> DataFrame:
+def _prompts_of(stories: DataFrame, setting: str, settings: Settings) -> DataFrame:
     """Return one row per prompt: both characters, once for each order with stories, or each character in its own prompt."""
-    order = col.order
+    both, order, number = _both_orders(stories), col.order, col.repetitions
     if setting == "single":
-        second = dict.fromkeys(_CHARACTERS[3:], lit(None, String))
-        alone = {"item": 2 * col.item + order, "order": lit(None), "prompt_index": lit(0), "repetitions": lit(stories)}
-        return both.with_columns(**alone, **second)
-    share = when(order == 0).then(stories).otherwise(0)
+        nothing = {"order": lit(None), **dict.fromkeys(_SECOND, lit(None, String))}
+        return both.with_columns(item=2 * col.item + order, prompt_index=col.story.fill_null(0), **nothing)
+    share = when(order == 0).then(number).otherwise(0)
     if rules_of(settings.definition).counterbalanced:
-        share = stories // 2 + when(col.turn == order).then(stories % 2).otherwise(0)
-    return both.with_columns(prompt_index=order, repetitions=share).filter(col.repetitions > 0)
+        share = number // 2 + when(col.turn == order).then(number % 2).otherwise(0)
+    return both.with_columns(prompt_index=pl.coalesce("story", "order"), repetitions=share).filter(number > 0)
 
 
 def _deals_names(category: Category, settings: Settings) -> bool:
@@ -381,66 +387,58 @@ def _deals_names(category: Category, settings: Settings) -> bool:
 
 def _dealt_people(category: Category) -> DataFrame:
     """Return all possible characters of a category with assigned names: `type`, `identity`, `name`, `descriptor`."""
-    members = [(kind, identity, given) for kind, them in (category.dealt or {}).items() for identity, given in them.items()]
-    people = [(kind, identity, name, given.text.replace("{name}", name)) for kind, identity, given in members for name in given.known]
-    return DataFrame(people, schema=["type", "identity", "name", "descriptor"], orient="row")
+    members = [
+        (kind, identity, given.known, given.text) for kind, them in (category.dealt or {}).items() for identity, given in them.items()
+    ]
+    people = DataFrame(members, schema=["type", "identity", "name", "descriptor"], orient="row").explode("name")
+    return people.with_columns(col.descriptor.str.replace("{name}", col("name"), literal=True))
 
 
-def _deal_names(cells: DataFrame, category: Category, stories: int, seed: int) -> DataFrame:
+def _deal_names(cells: DataFrame, category: Category, seed: int) -> DataFrame:
     """Return one row per story: two characters with different names, assigned at random and with equal frequency within an identity.
 
-    The columns are those of `cells`, with `story` (0, 1, ...) and the characters in the order of the grid.
+    The columns are those of `cells`, with the numbers of the stories at a cell as `story` (0, 1, ...).
     """
-    pairs = [(pair.name, pair.first.type, pair.first.identity, pair.second.identity) for pair in category.pairs]
-    plan = cells.join(DataFrame(pairs, schema=["pair", "type", "identity_1", "identity_2"], orient="row"), on=["pair", "type"])
-    plan = plan.sort("item").join(DataFrame({"story": range(stories)}), how="cross", maintain_order="left_right")
-    people, rng = _dealt_people(category), np.random.default_rng(seed)
-    names = np.empty((plan.height, 2), dtype=object)
+    plan = cells.with_columns(story=pl.int_ranges("repetitions")).explode("story")
+    plan = plan.with_columns(repetitions=lit(1), turn=(col.turn + col.story) % 2)
+    people, rng = _dealt_people(category).with_row_index("person"), np.random.default_rng(seed)
+    dealt = np.empty((plan.height, 2), dtype=np.intp)
     for (kind, identity), them in people.group_by("type", "identity", maintain_order=True):
         rows, sides = np.nonzero(plan.select((col("identity_1", "identity_2") == identity) & (col.type == kind)).to_numpy())
-        rounds = [rng.permutation(them["name"].to_numpy()) for _ in range(-(-len(rows) // them.height))]
-        names[rows, sides] = np.concatenate(rounds)[: len(rows)] if rounds else []
-    _separate_equal_names(names, plan.select(pl.struct("type", "identity_1").rank("dense")).to_series().to_numpy())
-    plan = plan.with_columns(Series(f"name_{side}", names[:, side - 1], dtype=String) for side in (1, 2))
+        rounds = [rng.permutation(them["person"].to_numpy()) for _ in range(-(-len(rows) // them.height))]
+        dealt[rows, sides] = np.concatenate(rounds)[: len(rows)]
+    stream = plan.select(pl.struct("type", "identity_1").rank("dense")).to_series().to_numpy()
+    _separate_equal_names(dealt, people["name"].to_numpy(), stream)
     for side in (1, 2):
-        keys = {f"{key}_{side}": key for key in ("identity", "name")}
-        found = people.rename({key: column for column, key in keys.items()} | {"descriptor": f"descriptor_{side}"})
-        plan = plan.join(found, on=["type", *keys], how="left", maintain_order="left")
+        plan = plan.with_columns(*people[dealt[:, side - 1]].select(col("name", "descriptor").name.suffix(f"_{side}")))
     return plan.with_columns(pair=pl.format("{}-{}", "name_1", "name_2"))
 
 
-def _separate_equal_names(names: Objects, stream: Index) -> None:
-    """Swap first names, in place, so that no story has two characters with the same name.
+def _separate_equal_names(dealt: Index, names: Objects, stream: Index) -> None:
+    """Exchange first characters, in place, so that no story has two characters with the same name.
 
     Parameters
     ----------
+    dealt
+        The numbers of both characters, shape (stories, 2).
     names
-        The names of both characters, shape (stories, 2).
+        The name of each character, shape (people,).
     stream
-        Names are only swapped between stories with the same label, shape (stories,).
+        Characters are only exchanged between stories with the same label, shape (stories,).
 
     Raises
     ------
     InputError
         There are too few names.
     """
-    for row in np.flatnonzero(names[:, 0] == names[:, 1]):
-        others = np.flatnonzero((stream == stream[row]) & (names[:, 1] != names[row, 0]) & (names[:, 0] != names[row, 1]))
+    first, second = names[dealt].T
+    for row in np.flatnonzero(first == second):
+        others = np.flatnonzero((stream == stream[row]) & (second != first[row]) & (first != second[row]))
         if not len(others):
-            raise InputError(f"the grid assigns the name {names[row, 0]!r} to both characters of a story; give each identity more names")
+            raise InputError(f"the grid assigns the name {first[row]!r} to both characters of a story; give each identity more names")
         other = others[np.searchsorted(others, row) % len(others)]
-        names[[row, other], 0] = names[[other, row], 0]
-
-
-def _dealt_rows(stories: DataFrame, setting: str) -> DataFrame:
-    """Return one row per prompt of a design with assigned names: both characters in alternating order, or each in its own prompt."""
-    once = stories.with_columns(prompt_index="story", repetitions=lit(1), order=((col.story + col.turn) % 2).cast(pl.Int8))
-    first, second = _CHARACTERS[:3], _CHARACTERS[3:]
-    turned = once.with_columns(**dict(zip(first, second, strict=True)), **dict(zip(second, first, strict=True)))
-    if setting != "single":
-        return pl.concat([once.filter(order=0), turned.filter(order=1)])
-    without_second = dict.fromkeys((*second, "order"), lit(None))
-    return pl.concat(rows.with_columns(**without_second, item=2 * col.item + side) for side, rows in enumerate((once, turned)))
+        for column in (dealt[:, 0], first):
+            column[[row, other]] = column[[other, row]]
 
 
 # -- wording ----------------------------------------------------------------------------------------------------------
@@ -450,8 +448,7 @@ def _texts(setting: str, templates: Wording) -> dict[str, Expr]:
     """Return the expressions of the texts that are sent to the model."""
     fields = {"first": col.descriptor_1, "second": col.descriptor_2, "location": col.location}
     if setting != "open_box":
-        nothing = dict.fromkeys(("source_prompt", "source_span", "answer_opening"), lit(None, String))
-        return {"prompt": fill(templates[setting], fields), **nothing}
+        return {"prompt": fill(templates[setting], fields)}
     # The span from the first placeholder to the last: both characters, the location and the words in between.
     span = _PLACEHOLDERS.search(templates[_SOURCE])
     assert span is not None  # checked by _templates_of
@@ -550,20 +547,19 @@ def check_design(design: DataFrame, grid: Grid, settings: Settings) -> None:
 
 def _wrong_characters(design: DataFrame, category: Category, settings: Settings) -> DataFrame:
     """Return the rows whose characters are not those of their pair, in the order of the row."""
-    alone = design["setting"][0] == "single"
-    if not _deals_names(category, settings):
-        pairs = _orders_of(category)
-        pairs = pairs.drop("order", *_CHARACTERS[3:]) if alone else pairs
-        return design.join(pairs, on=pairs.columns, how="anti", maintain_order="left")
-    people, wrong = _dealt_people(category), lit(False)
-    for side in (1,) if alone else (1, 2):
-        known = people.select("type", pl.exclude("type").name.suffix(f"_{side}")).with_columns(lit(True).alias(f"known_{side}"))
-        design = design.join(known, on=known.columns[:-1], how="left", maintain_order="left")
-        wrong |= col(f"known_{side}").is_null()
-    if not alone:
+    alone, right = design["setting"][0] == "single", design
+    if _deals_names(category, settings):
+        people = _dealt_people(category)
+        known = [people.select("type", pl.exclude("type").name.suffix(f"_{side}")) for side in ((1,) if alone else (1, 2))]
         in_order = when(col.order == 0).then(pl.format("{}-{}", "name_1", "name_2")).otherwise(pl.format("{}-{}", "name_2", "name_1"))
-        wrong |= (col.identity_1 == col.identity_2) | (col.name_1 == col.name_2) | (col.pair != in_order)
-    return design.filter(wrong)
+        paired = (col.identity_1 != col.identity_2) & (col.name_1 != col.name_2) & (col.pair == in_order)
+        right = design.filter(lit(alone) | paired)
+    else:
+        pairs = _both_orders(_pairs_of(category))
+        known = [pairs.drop("order", *_SECOND) if alone else pairs]
+    for one in known:
+        right = right.join(one, on=one.columns, how="semi")
+    return design.join(right, on="prompt_id", how="anti", maintain_order="left")
 
 
 def _unplanned_cells(design: DataFrame, planned: int, *, counterbalanced: bool) -> tuple[DataFrame, Expr]:

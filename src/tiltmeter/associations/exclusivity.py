@@ -19,18 +19,13 @@ from tiltmeter.associations.definitions import AssociationRules
 from tiltmeter.associations.judging import NOT_ASKED, JudgedQuestion, ask_twice, judge_wording
 from tiltmeter.associations.stage_tables import EXCLUSIVE
 from tiltmeter.associations.terms import Entry, IdentityTerms, Terms, found_forms, load_terms, negated, plain_words, plain_words_of
-from tiltmeter.llm_json import read_json
+from tiltmeter.llm_json import object_schema, read_json
 from tiltmeter.models import Message
 from tiltmeter.prompt_templates import fill_template
 from tiltmeter.study import Judge, beside
 
 STAGE = "exclusivity"
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"identity": {"type": "string"}, "reason": {"type": "string"}},
-    "required": ["identity", "reason"],
-    "additionalProperties": False,
-}
+SCHEMA = object_schema(identity={"type": "string"}, reason={"type": "string"})
 
 
 def is_exclusive(rows: DataFrame, exclusive: DataFrame, rules: AssociationRules) -> Series:
@@ -100,8 +95,8 @@ def _bare_name(text: str) -> str:
 def _entry_of(text: str, terms: Terms) -> Entry | None:
     """Return the identity if the text is a name of it and nothing else; plurals in -s are recognised."""
     name = _bare_name(text)
-    found = (terms.called.get(one) for one in (plain_words_of(text), name, name.removesuffix("s")))
-    return next((entry for entry in found if entry is not None), None)
+    names = (plain_words_of(text), name, name.removesuffix("s"))
+    return next((terms.called[one] for one in names if one in terms.called), None)
 
 
 def _pieces_of(labels: Sequence[str], terms: Terms) -> dict[str, tuple[Piece, ...]]:
@@ -126,15 +121,8 @@ def _pieces_in(label: str, terms: Terms, letters: Mapping[str, Entry]) -> tuple[
 
 def _named_pieces(name: str, terms: Terms) -> tuple[Piece, ...]:
     """Return the identities of a name that consists only of names ("black woman"); empty if it contains any other word."""
-    words, found = name.split(), list[Piece]()
-    while words:
-        texts = (" ".join(words[:end]) for end in range(len(words), 0, -1))
-        text = next((text for text in texts if text in terms.called), None)
-        if text is None:
-            return ()
-        found.append(Piece(text, terms.called[text]))
-        words = words[len(text.split()) :]
-    return tuple(found)
+    found = found_forms(Series([name]), terms.called)[0]
+    return tuple(Piece(text, terms.called[text]) for text in found) if " ".join(found) == name else ()
 
 
 # -- by terms ---------------------------------------------------------------------------------------------------------
@@ -184,7 +172,7 @@ def exclusive_by_terms(concepts: Sequence[str], identities: Sequence[str], terms
         text = concept or ""  # released tables have rows without a concept
         named = _entry_of(text, words)  # the bare name of an identity, not the colour of a coat
         known = [(form, entry) for form, entry in (*held, (text.lower(), named)) if entry is not None and entry[0] in categories]
-        owner = _common_owner({entry for _, entry in known}, pieces) if known else None
+        owner = _common_owner({entry for _, entry in known}, pieces)
         rows.append((concept, owner, "terms", f"it contains the term “{known[0][0]}”" if owner else None, "ok"))
     return DataFrame(rows, schema=dict(EXCLUSIVE), orient="row")
 
@@ -201,10 +189,12 @@ def _held_terms(concepts: Sequence[str], terms: Terms) -> list[list[tuple[str, E
 def _common_owner(wanted: set[Entry], pieces: Mapping[str, Sequence[Piece]]) -> str | None:
     """Return the only label that contains all these identities, or the common part of several; None if no label or every label does."""
     holders = [label for label, found in pieces.items() if wanted <= {piece.entry for piece in found}]
-    if len(holders) == 1 < len(pieces):
+    if len(holders) == len(pieces):
+        return None
+    if len(holders) == 1:
         return holders[0]
     texts = {_APART.join(piece.text for piece in pieces[label] if piece.entry in wanted) for label in holders}
-    return texts.pop() if len(texts) == 1 and len(holders) < len(pieces) else None
+    return texts.pop() if len(texts) == 1 else None
 
 
 # -- by a judge -------------------------------------------------------------------------------------------------------
@@ -325,11 +315,11 @@ class JudgedNames:
 
     def _read_name(self, given: Any, reason: str | None) -> ExclusivityVerdict:
         if isinstance(given, list):
-            given = given[0] if len(given) == 1 else ", ".join(map(str, given))
+            given = ", ".join(map(str, given))
         plain = "" if given is None or given is False else plain_words_of(str(given)).strip(_AROUND)
         if plain not in self._meant and (not plain or _NONE.match(plain)):
             return ExclusivityVerdict(None, reason)
-        meant = {self._meant[name] for name in ([plain] if plain in self._meant else self._any.findall(plain))}
+        meant = {self._meant[name] for name in self._any.findall(plain)}
         if len(meant) == 1:
             return ExclusivityVerdict(meant.pop(), reason)
         named = f"names {len(meant)} of them; it must be" if meant else "is not"

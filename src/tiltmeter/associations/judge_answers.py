@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from tiltmeter.llm_json import read_json, without_thinking
+from tiltmeter.llm_json import object_schema, read_json, without_thinking
 from tiltmeter.readers.grammar import sentences
 
 # -- the characters of a story ------------------------------------------------------------------------------------------
@@ -131,9 +131,11 @@ class Sentences:
     """
 
     def __init__(self, text: str, names: Sequence[str]) -> None:
-        wanted = {number: normal(name) for number, name in enumerate(names) if name}
+        wanted = [normal(name) for name in names]
         spans = [(text[start:end], normal(text[start:end])) for start, end in sentences(text)]
-        self._sentences = [(one, _stems(shown), {number for number, name in wanted.items() if _holds(shown, name)}) for one, shown in spans]
+        self._sentences = [
+            (one, _stems(shown), {number for number, name in enumerate(wanted) if _holds(shown, name)}) for one, shown in spans
+        ]
 
     def showing(self, phrase: str, person: int) -> str | None:
         """Return the sentence about the character that shares the most words with the phrase, or None if no sentence shares a word.
@@ -156,22 +158,8 @@ def _stems(text: str) -> frozenset[str]:
 LONGEST = 200
 """Maximum length of an item in characters. A longer one is a text, not a concept."""
 
-SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "characters": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"name": {"type": "string"}, "concepts": {"type": "array", "items": {"type": "string"}}},
-                "required": ["name", "concepts"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["characters"],
-    "additionalProperties": False,
-}
+_LISTED = object_schema(name={"type": "string"}, concepts={"type": "array", "items": {"type": "string"}})
+SCHEMA = object_schema(characters={"type": "array", "items": _LISTED})
 """JSON schema of the answers."""
 
 _NOTHING = frozenset(
@@ -387,8 +375,7 @@ def _entries_of_lines(text: str, people: Sequence[Person], story: str) -> Entrie
 
 def _label_and_rest(line: str) -> tuple[str, str]:
     """Split a line at its first colon. A line without a colon is a label, unless it is too long."""
-    cut = _AFTER_LABEL.search(line)
-    label, rest = (line[: cut.start()], line[cut.end() :]) if cut else (line, "")
+    label, rest = (*_AFTER_LABEL.split(line, maxsplit=1), "")[:2]
     return (label.strip(" *_`"), rest.strip(" *_")) if len(label) <= _LONGEST_LABEL else ("", line)
 
 
@@ -397,7 +384,7 @@ def _labelled(label: str, rest: str, people: Sequence[Person], story: str, *, bu
 
     In items, which may contain a name ("supports Emily"), the label must begin with the name.
     """
-    who = find(label, people, story) if label else None
+    who = find(label, people, story)
     if who is None or (rest and not item):
         return who
     shown = normal(label)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -71,7 +70,7 @@ def extract_with_judge(
     InputError
         The wording cannot be used.
     """
-    templates, judgements = judge_wording(wording), [DataFrame(schema=dict(JUDGEMENTS))]
+    templates, judgements = judge_wording(wording), list[DataFrame]()
     grouped = stories.group_by("attempt", maintain_order=True).agg(col.text.first(), people=pl.struct(Person._fields))
     judged = [_JudgedStory(attempt, text or "", [Person(**one) for one in people]) for attempt, text, people in grouped.iter_rows()]
     for stage in stages:
@@ -95,21 +94,23 @@ class _JudgedStory:
     """Names of the characters in prompts to the judge; empty if no questions can be asked."""
     lists: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """Extracted lists by index of the character."""
-    notes: defaultdict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """Problems with the list by index of the character."""
+    notes: list[list[str]] = field(default_factory=list)
+    """Problems with the list of each character."""
     waiting: bool = False
     """Whether the judge has not answered yet. No more questions about the story are asked, and its lists are not final."""
 
     def __post_init__(self) -> None:
-        self.names = labels(self.people) if self.text.strip() else []
-        shown = normal(self.text)
-        for number, person in enumerate(self.people):
-            if not self.text.strip():
-                self.notes[number].append("no story")
+        told, shown = self.text.strip() != "", normal(self.text)
+        self.names = labels(self.people) if told else []
+        for person in self.people:
+            notes = []
+            if not told:
+                notes = ["no story"]
             elif not self.names:
-                self.notes[number].append("its characters cannot be distinguished by name or descriptor")
+                notes = ["its characters cannot be distinguished by name or descriptor"]
             elif person.name and not is_named(person.name, shown):
-                self.notes[number].append(f"the story does not name {person.name}")
+                notes = [f"the story does not name {person.name}"]
+            self.notes.append(notes)
 
     def wanted(self, *, first: bool) -> list[int]:
         """Return the indices of the characters for a stage: all in the first stage, later those with a non-empty list."""
@@ -125,7 +126,7 @@ class _JudgedStory:
         found: dict[int, FoundPhrases] = {
             number: [(phrase, sentences.showing(phrase, number)) for phrase in phrases] for number, phrases in self.lists.items()
         }
-        return [("; ".join(self.notes[number]) or None, found.get(number)) for number in range(len(self.people))]
+        return [("; ".join(notes) or None, found.get(number)) for number, notes in enumerate(self.notes)]
 
 
 @dataclass(slots=True)

@@ -90,9 +90,9 @@ def planted_associations(design: DataFrame, dials: Mapping[str, float]) -> DataF
     lists = _characters(design).group_by("identity", "type").agg(lists=col.repetitions.sum())
     rates = lists.join(_rates_by_identity(lists, dials), on=["identity", "type"], nulls_equal=True)
     of_identity = rates.group_by("concept", "identity").agg(expected=(col.rate * col.lists).sum(), lists=col.lists.sum())
-    others = {name: col(name).sum().over("concept") - col(name) for name in ("expected", "lists")}
+    expected, lists_of_others = (col(name).sum().over("concept") - col(name) for name in ("expected", "lists"))
     return (
-        of_identity.with_columns(rate=col.expected / col.lists, others_rate=others["expected"] / others["lists"])
+        of_identity.with_columns(rate=col.expected / col.lists, others_rate=expected / lists_of_others)
         .with_columns(effect=col.rate - col.others_rate)
         .select("concept", "identity", "rate", "others_rate", "effect")
         .sort("concept", "identity")

@@ -203,14 +203,15 @@ def counts_behind(released: DataFrame, counts: DataFrame, setting: str | None, c
     rows = released.select(*keys, "score", "exclusive", p_released="p")
     same_p = (col.p - col.p_released).abs() <= _SAME * col.p_released
     found = rows.join(counts, on=keys, how="inner", maintain_order="left").filter(same_p).drop("p_released")
-    sizes = found.group_by("setting", "category", maintain_order=True).len()
-    whole = sizes.filter(col.len == released.height)
-    if whole.height == 1:
-        return found.join(whole, on=["setting", "category"], how="semi", maintain_order="left")
-    if whole.height > 1:
-        fits = " or ".join(f"--setting {one} --category {other}" for one, other, _ in whole.iter_rows())
+    parts = found.partition_by("setting", "category")
+    whole = [part for part in parts if part.height == released.height]
+    if len(whole) == 1:
+        return whole[0]
+    if whole:
+        fits = " or ".join(f"--setting {part['setting'][0]} --category {part['category'][0]}" for part in whole)
         raise InputError(f"several parts of the counts match the released rows: choose one with {fits}")
-    near = [f" (nearest: {one} {other}, {size} rows)" for one, other, size in sizes.sort("len", descending=True).head(1).iter_rows()]
+    largest = sorted(parts, key=len, reverse=True)[:1]
+    near = [f" (nearest: {part['setting'][0]} {part['category'][0]}, {part.height} rows)" for part in largest]
     raise InputError(
         f"the counts do not contain all {released.height} released rows with their p-values{''.join(near)}: give the counts of this file"
     )

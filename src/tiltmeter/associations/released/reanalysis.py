@@ -12,8 +12,8 @@ from tiltmeter.associations.definitions import BADF_CODE
 from tiltmeter.associations.released.published import TEST, complete_counts, counts_behind
 from tiltmeter.associations.significance import compare_counts
 from tiltmeter.errors import InputError
-from tiltmeter.stats import benjamini_hochberg, exact_independence_p
-from tiltmeter.study import beside
+from tiltmeter.stats import exact_independence_p
+from tiltmeter.study import beside, q_values
 
 LEVEL = 0.05
 """Significance level of each test, and level of the false discovery rate."""
@@ -185,10 +185,10 @@ def _with_q_values(made: DataFrame, families: Families) -> DataFrame:
         "q_default": (when(supported).then("p_default"), families.supported),
     }
     for name, (p, family) in columns.items():
-        values = made.select(p.fill_null(np.nan)).to_series().to_numpy()
+        values = made.select(p).to_series()
         # Tests that were not released have larger p, so q in a family of m is m / (number of tests here) times q among the tests here.
-        q = benjamini_hochberg(values) * (family / max(1, int((~np.isnan(values)).sum())))
-        made = made.with_columns(Series(name, np.minimum(1.0, q)).fill_nan(None))
+        q = q_values(values) * (family / max(1, values.count()))
+        made = made.with_columns(q.clip(upper_bound=1.0).alias(name))
     return made
 
 
@@ -216,7 +216,7 @@ def _judge(rows: DataFrame, described: DataFrame, made: DataFrame) -> DataFrame:
         )
     )
     table = table.with_columns(
-        together=col.highest & col.support & (col.q_together < LEVEL).fill_null(False),
+        together=col.highest & col.support & (col.q_together < LEVEL),
         default=col.highest & (col.leaders == 1) & (col.q_default < LEVEL).fill_null(False),
     )
     measured = ["count", "lists", *effects, "leader", "leader_rate", "p_exact", "q_released", "q", "q_together", "q_default"]

@@ -135,8 +135,8 @@ def _figure(
     ends: Sequence[Any] = (math.nan, math.nan),
     interval: str = "none: a count",
 ) -> dict[str, Any]:
-    known = {"step": step, "metric": metric, "estimate": estimate, "n": n, "units": units, "interval": interval}
-    return known | dict(zip(("low", "high"), map(float, ends), strict=True))
+    low, high = map(float, ends)
+    return {"step": step, "metric": metric, "estimate": estimate, "low": low, "high": high, "n": n, "units": units, "interval": interval}
 
 
 def _percentiles(estimate: float, samples: Floats, n: int, bounds: tuple[float, float] | None) -> stats.Interval:
@@ -164,7 +164,7 @@ def _read_own_lists(sheet: Sheet) -> DataFrame:
 
 
 def _phrases(sheet: Sheet, column: str) -> Expr:
-    """Return the phrases of a column of lists, or of texts with ";" between phrases, stripped and without empty ones."""
+    """Return the phrases of a column of lists, or of texts with ";" between phrases; see `_trimmed`."""
     kind = sheet.rows.schema[column]
     if kind == String:
         return _trimmed(col(column).str.split(";"))
@@ -174,8 +174,9 @@ def _phrases(sheet: Sheet, column: str) -> Expr:
 
 
 def _trimmed(phrases: Expr) -> Expr:
-    trimmed = phrases.list.eval(pl.element().str.replace_all(r"\s+", " ").str.strip_chars())
-    return trimmed.list.eval(pl.element().filter(pl.element() != ""))
+    """Return the distinct phrases of lists in lower case, without surrounding or repeated white space and without empty ones."""
+    phrase = pl.element().str.to_lowercase().str.replace_all(r"\s+", " ").str.strip_chars()
+    return phrases.list.eval(phrase.filter(phrase != "").unique())
 
 
 def _read_stories(sheet: Sheet) -> tuple[Sheet, Sheet]:
@@ -199,13 +200,13 @@ def _read_released_lists(stories: Sheet) -> DataFrame:
 
 def _read_lines(stories: Sheet, column: str) -> DataFrame:
     """Return one row per line "name: phrase; phrase" of a column: `row`, `story`, `character` and `phrases`."""
-    lines = stories.rows.select(ROW, "story", col(column).str.split("\n")).explode(column)
-    lines = lines.with_columns(col(column).str.strip_chars()).filter(col(column) != "")
-    Sheet(stories.path, lines).refuse(~col(column).str.contains(":", literal=True), column, "has no character name before a colon")
-    parts = col(column).str.splitn(":", 2)
-    lines = lines.with_columns(character=parts.struct.field("field_0").str.strip_chars())
-    Sheet(stories.path, lines).refuse(~pl.struct(ROW, "character").is_first_distinct(), column, "is a second list of the character")
-    return lines.select(ROW, "story", "character", phrases=_trimmed(parts.struct.field("field_1").str.split(";")))
+    line, parts = col(column).str.strip_chars(), col(column).str.splitn(":", 2).struct
+    rows = stories.rows.select(ROW, "story", col(column).str.split("\n")).explode(column).with_columns(line).filter(col(column) != "")
+    named = rows.with_columns(character=parts.field("field_0").str.strip_chars(), phrases=_trimmed(parts.field("field_1").str.split(";")))
+    lines = Sheet(stories.path, named)
+    lines.refuse(col.phrases.is_null(), column, "has no character name before a colon")
+    lines.refuse(~pl.struct(ROW, "character").is_first_distinct(), column, "is a second list of the character")
+    return named.drop(column)
 
 
 def _read_scores(stories: Sheet) -> DataFrame:
@@ -222,17 +223,16 @@ def _figures_of_lists(lists: DataFrame, typed: DataFrame) -> tuple[Rows, Rows]:
     """Compute the figures of each step from the phrase counts of each story; also return the recorded scores that differ."""
     figures: Rows = []
     wrong: Rows = []
-    lowered = lists.with_columns(col("found", "truth").list.eval(pl.element().str.to_lowercase()).list.unique())
-    lowered = lowered.with_columns(matched=col.found.list.set_intersection("truth"))
-    for (step,), mine in lowered.group_by("step", maintain_order=True):
+    compared = lists.with_columns(matched=col.found.list.set_intersection("truth"))
+    for (step,), mine in compared.group_by("step", maintain_order=True):
         numbers = col("matched", "found", "truth").list.len().sum()
         stories = mine.group_by("story", maintain_order=True).agg(numbers, characters=pl.len())
         count = stories.height
         for metric, of in _DENOMINATORS[step].items():
-            scored = stories.select("story", score=when(col(of) > 0).then(col.matched / col(of)))
+            scored = stories.select("story", recomputed=(col.matched / col(of)).fill_nan(None))
             mean, differing = _compare_typed(typed.filter(step=step, metric=metric), scored)
             wrong += differing
-            scores = scored["score"]
+            scores = scored["recomputed"]
             figures.append(_ratio(step, f"{metric} (macro)", scores.fill_null(0.0), scores.is_not_null()) | {"typed": mean})
             figures.append(_ratio(step, f"{metric} (micro)", stories["matched"], stories[of]))
         figures += [
@@ -246,7 +246,7 @@ def _figures_of_lists(lists: DataFrame, typed: DataFrame) -> tuple[Rows, Rows]:
 
 def _compare_typed(typed: DataFrame, scored: DataFrame) -> tuple[float | None, Rows]:
     """Return the mean of the recorded scores of a metric, and those that differ from the recomputed scores."""
-    both = beside(typed, scored, "story").rename({"score": "recomputed"}).drop("story")
+    both = beside(typed, scored, "story").drop("story")
     digits = both["typed"].str.extract(r"\.(.*)").str.len_chars().fill_null(0)
     both = both.with_columns(col.typed.cast(Float64))
     # A recorded number is rounded to its digits; a bare 0 or 1 must be exact.
@@ -258,10 +258,10 @@ def _compare_typed(typed: DataFrame, scored: DataFrame) -> tuple[float | None, R
 
 def _ratio(step: str, metric: str, part: Series, whole: Series, bounds: tuple[float, float] | None = (0.0, 1.0)) -> dict[str, Any]:
     """Compute the ratio of two sums over stories, with an interval by resampling stories; `bounds` is its range."""
-    columns = np.column_stack([part.to_numpy(), whole.to_numpy()]).astype(np.float64)
+    columns = np.column_stack([part, whole]).astype(np.float64)
     estimate = float(stats.ratio(*columns.sum(axis=0)))
     totals = stats.resampled_totals(columns, resamples=RESAMPLES, seed=SEED)
-    ends = _percentiles(estimate, stats.ratio(totals[:, 0], totals[:, 1]), int((columns[:, 1] > 0).sum()), bounds)
+    ends = _percentiles(estimate, stats.ratio(*totals.T), int((columns[:, 1] > 0).sum()), bounds)
     return _figure(step, metric, estimate, len(part), "stories", ends, _BOOTSTRAP + "stories")
 
 
@@ -271,13 +271,12 @@ def _ratio(step: str, metric: str, part: Series, whole: Series, bounds: tuple[fl
 def _read_decisions(sheet: Sheet, concept: str, truth: str, found: str) -> DataFrame:
     """Return `row`, `concept`, `truth`, `found` and `right`, the recorded correctness of the decision (here null)."""
     sheet.demand((concept, truth, found))
-    answers = []
-    for column in (truth, found):
-        answer = sheet.rows[column].str.strip_chars().str.to_lowercase()
-        answers.append(answer.replace_strict(_ANSWERS, default=None, return_dtype=Boolean))
-        sheet.refuse(answers[-1].is_null(), column, "is neither yes nor no")
+    words = col(truth, found).str.strip_chars().str.to_lowercase()
+    answers = sheet.rows.select(words.replace_strict(_ANSWERS, default=None, return_dtype=Boolean))
+    for answer in answers:
+        sheet.refuse(answer.is_null(), answer.name, "is neither yes nor no")
     concepts = col(concept).str.strip_chars()
-    return sheet.rows.select(ROW, concept=concepts, truth=answers[0], found=answers[1], right=lit(None, Boolean))
+    return sheet.rows.select(ROW, concept=concepts, truth=answers[truth], found=answers[found], right=lit(None, Boolean))
 
 
 def _read_released_decisions(sheet: Sheet) -> DataFrame:
@@ -308,16 +307,15 @@ def _figures_of_decisions(decisions: DataFrame) -> tuple[Rows, Rows]:
     ends = _percentiles(kappa, samples, n, (-1.0, 1.0))
     figures.append(_figure("exclusivity", "Cohen's kappa", kappa, n, "decisions", ends, _BOOTSTRAP + "decisions"))
     figures += [_figure("exclusivity", name, count, n, "decisions") for name, count in zip(_OUTCOMES, counts, strict=True)]
-    wrong = decisions.filter(col.right != (col.truth == col.found))
-    named = wrong.select(
+    named = decisions.select(
         ROW,
         about="concept",
         step=lit("exclusivity"),
         metric=lit("decision right"),
         typed=col.right.cast(Float64),
-        recomputed=(~col.right).cast(Float64),
+        recomputed=(col.truth == col.found).cast(Float64),
     )
-    return figures, named.to_dicts()
+    return figures, named.filter(col.typed != col.recomputed).to_dicts()
 
 
 # -- clusters ---------------------------------------------------------------------------------------------------------
@@ -347,8 +345,7 @@ def _figures_of_clusters(clusters: DataFrame) -> Rows:
     A bootstrap would draw phrases twice, and copies of a phrase always agree. The jackknife leaves out gold clusters (groups of them if
     there are very many), because the phrases of a cluster are dependent.
     """
-    gold = clusters["gold"].rank("dense").to_numpy().astype(np.int64) - 1
-    found = clusters["concept"].rank("dense").to_numpy().astype(np.int64)
+    gold, found = (clusters[name].rank("dense").to_numpy().astype(np.int64) - 1 for name in ("gold", "concept"))
     known = int(gold.max()) + 1
     groups = min(known, JACKKNIFE_GROUPS)
     figures = [_figure("unifying", name, value, known, "gold clusters") for name, value in _agreement(gold, found).items()]

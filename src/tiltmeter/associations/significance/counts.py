@@ -1,12 +1,13 @@
 """Counts of lists by concept and identity, and their tests, as arrays.
 
-A *test* is a concept in a context. The dimensions are L lists, P pairs of a list and a concept in it, T tests, K identities and C contexts.
-A block of tests has counts (T, K, S) with S strata within which identities are compared: one stratum, or all contexts for a test over all
-contexts. Identities without lists are not compared. Shuffled identities are processed in the same way as the real ones.
+A *test* is a concept in a context. The dimensions are L lists, P pairs of a list and a concept in it, T tests, X concepts, C contexts and K
+identities. A block of tests has counts (T, K, S) with S strata within which identities are compared: one stratum, or all contexts for a
+test over all contexts. Identities without lists are not compared. Shuffled identities are processed in the same way as the real ones.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -46,11 +47,9 @@ class Cells(NamedTuple):
     """Numbers of lists that contain each concept, by context and identity."""
 
     contexts: Series  # C names, null last; null: lists without a context
-    concepts: Series
+    concepts: Series  # X names
     identities: Series  # K names
-    context: Index  # (T,) index in `contexts`
-    concept: Index  # (T,) index in `concepts`; tests are ordered by concept, then context
-    held: Floats  # (T, K) lists that contain the concept
+    held: Floats  # (X, C, K) lists that contain the concept
     lists: Floats  # (C, K)
     mentions: Floats  # (C, K); NaN if unknown
 
@@ -69,10 +68,21 @@ class Incidence(NamedTuple):
     paired: bool  # whether texts are compared within pairs
     clustered: bool  # whether `story` is the user's cluster
     mentions: Floats  # (L,) number of mentions
-    descriptors: Series  # names, grouped by identity
+    descriptors: DataFrame  # `identity` (index) and `descriptor` (name), grouped by identity
     pair_list: Index  # (P,)
-    pair_test: Index  # (P,)
-    pairs_by_test: Index  # (P,) indices of the pairs, grouped by test
+    pair_test: Index  # (P,) number of the concept in a context, concept * C + context, in ascending order
+
+
+def counted_lists(lists: DataFrame) -> DataFrame:
+    """Return the lists (LISTS) that are not missing, with `pair`, `cluster` and `story`.
+
+    The story of texts of the user is their pair, or their cluster. The first name of paired texts is replaced by their cluster, if known.
+    """
+    counted = conform(lists, {"pair": String, "cluster": String}, further=True).filter(col.status != "missing")
+    paired = counted["pair"].count() > 0
+    return counted.with_columns(
+        name=pl.coalesce("cluster", "name") if paired else "name", story=pl.coalesce("pair" if paired else "cluster", "attempt")
+    )
 
 
 def incidence_of(lists: DataFrame, mentions: DataFrame) -> Incidence:
@@ -91,60 +101,55 @@ def incidence_of(lists: DataFrame, mentions: DataFrame) -> Incidence:
     InputError
         There are lists of fewer than two identities.
     """
-    counted = conform(lists, {"pair": String, "cluster": String}, further=True).filter(col.status != "missing").with_row_index("list")
+    counted = counted_lists(lists).with_row_index("list")
     named = (_numbered(counted[name]) for name in ("identity", "context", "stratum"))
     (identities, identity), (contexts, context), (_, stratum) = named
     if len(identities) < 2:
         raise InputError(_too_few(lists, identities))
     paired = counted["pair"].count() > 0
-    clustered = counted["cluster"].count() > 0 and not paired
-    name, story = (
-        (col.name, pl.coalesce("cluster", "attempt")) if clustered else (pl.coalesce("cluster", "name"), pl.coalesce("pair", "attempt"))
-    )
+    repetition, name, story = (_index(counted[column].rank("dense") - 1) for column in ("repetition", "name", "story"))
     owners = counted.select("descriptor", identity=Series(identity))
     descriptors = owners.drop_nulls().unique().sort("identity", "descriptor")
     numbered = beside(owners, descriptors.with_row_index("place"), *owners.columns)
     owner = ["attempt", "character"]
     mentioned = mentions.select(*owner, "concept").join(counted.select("list", *owner), on=owner)
-    held = mentioned.select("list", "concept").drop_nulls()
+    held = mentioned.select("list", "concept").drop_nulls().unique()
     concepts, concept = _numbered(held["concept"])
-    pairs = held.with_columns(concept=Series(concept)).unique().sort("list", "concept")
-    pair_list, pair_concept = _index(pairs["list"]), _index(pairs["concept"])
-    context_of, concept_of, pair_test = _tests_among(context[pair_list], pair_concept)
-    empty = np.zeros((0, 0))
+    pair_list = _index(held["list"])
+    pair_test = concept * len(contexts) + context[pair_list]
+    order = np.lexsort((pair_list, pair_test))
+    empty = np.zeros(0)
     made = Incidence(
-        Cells(contexts, concepts, identities, context_of, concept_of, empty, empty, empty),
+        Cells(contexts, concepts, identities, empty, empty, empty),
         identity,
         context,
         stratum,
         _index(numbered["place"]),
-        _index(counted["repetition"].rank("dense") - 1),
-        _index(counted.select(name.rank("dense") - 1).to_series()),
-        _index(counted.select(story.rank("dense") - 1).to_series()),
+        repetition,
+        name,
+        story,
         paired,
-        clustered,
-        np.bincount(_index(mentioned["list"]), minlength=counted.height).astype(np.float64),
-        descriptors["descriptor"],
-        pair_list,
-        pair_test,
-        np.argsort(pair_test, kind="stable"),
+        counted["cluster"].count() > 0 and not paired,
+        summed(_index(mentioned["list"]), (counted.height,)),
+        descriptors,
+        pair_list[order],
+        pair_test[order],
     )
     return made._replace(cells=cells_of(made, identity))
 
 
-def cells_of(incidence: Incidence, identity: Index, chosen: Booleans | None = None) -> Cells:
-    """Count the lists under the given identities, shape (L,); only the `chosen` ones, shape (L,), if given."""
-    cells = incidence.cells
+def cells_of(incidence: Incidence, identity: Index) -> Cells:
+    """Count the lists under the given identities, shape (L,); lists with -1 are left out."""
+    cells, chosen = incidence.cells, identity >= 0
     k = len(cells.identities)
-    weight = np.ones(len(identity)) if chosen is None else chosen.astype(np.float64)
-    cell, shape = incidence.context * k + identity, (len(cells.contexts), k)
-    pair = incidence.pair_test * k + identity[incidence.pair_list]
-    held = _summed(pair, weight[incidence.pair_list], (len(cells.context), k))
-    return cells._replace(held=held, lists=_summed(cell, weight, shape), mentions=_summed(cell, weight * incidence.mentions, shape))
+    cell, shape = (incidence.context * k + identity)[chosen], (len(cells.contexts), k)
+    pair = (incidence.pair_test * k + identity[incidence.pair_list])[chosen[incidence.pair_list]]
+    held = summed(pair, (len(cells.concepts), *shape))
+    return cells._replace(held=held, lists=summed(cell, shape), mentions=summed(cell, shape, incidence.mentions[chosen]))
 
 
-def read_cells(counts: DataFrame) -> tuple[Cells, Index, Index]:
-    """Convert a table of counts (see `compare_counts`) to cells, with the test and the identity of each row.
+def read_cells(counts: DataFrame) -> tuple[Cells, Index, Index, Index]:
+    """Convert a table of counts (see `compare_counts`) to cells, with the concept, context and identity of each row.
 
     Raises
     ------
@@ -163,11 +168,11 @@ def read_cells(counts: DataFrame) -> tuple[Cells, Index, Index]:
     (contexts, context), (concepts, concept), (identities, identity) = named
     if len(identities) < 2:
         raise InputError(f"the table of counts contains only {len(identities)} identity; a comparison needs at least two")
-    context_of, concept_of, test = _tests_among(context, concept)
-    held, lists, mentions = (np.zeros((size, len(identities))) for size in (len(concept_of), len(contexts), len(contexts)))
-    for table, place, name in ((held, test, "count"), (lists, context, "lists"), (mentions, context, "mentions")):
-        table[place, identity] = counts[name].cast(Float64).fill_null(np.nan).to_numpy()
-    return Cells(contexts, concepts, identities, context_of, concept_of, held, lists, mentions), test, identity
+    count, of, mentioned = (counts[name].cast(Float64).fill_null(np.nan).to_numpy() for name in ("count", "lists", "mentions"))
+    held = np.zeros((len(concepts), len(contexts), len(identities)))
+    lists, mentions = np.zeros((2, *held.shape[1:]))
+    held[concept, context, identity], lists[context, identity], mentions[context, identity] = count, of, mentioned
+    return Cells(contexts, concepts, identities, held, lists, mentions), concept, context, identity
 
 
 _HERE = ("context", "identity")
@@ -190,15 +195,9 @@ def place_of(column: Series, names: Series) -> Series:
     return column.cast(String).replace_strict(names, pl.int_range(len(names), eager=True), default=None)
 
 
-def _summed(place: Index, weight: Floats, shape: tuple[int, int]) -> Floats:
-    return np.bincount(place, weight, minlength=shape[0] * shape[1]).astype(np.float64).reshape(shape)
-
-
-def _tests_among(context: Index, concept: Index) -> tuple[Index, Index, Index]:
-    """Return the contexts and concepts of all tests, ordered by concept and context, and the index of the test of each pair."""
-    contexts = context.max(initial=0) + 1
-    keys, test = np.unique(concept * contexts + context, return_inverse=True)
-    return keys % contexts, keys // contexts, test
+def summed(place: Index, shape: tuple[int, ...], weight: Floats | None = None) -> Floats:
+    """Return the number of occurrences of each place in an array of this shape, or the sum of the weights there."""
+    return np.bincount(place, weight, minlength=math.prod(shape)).astype(np.float64).reshape(shape)
 
 
 def _numbered(column: Series) -> tuple[Series, Index]:
@@ -209,7 +208,7 @@ def _numbered(column: Series) -> tuple[Series, Index]:
 
 def _index(column: Series) -> Index:
     """Return indices as an array; -1 for null."""
-    return column.cast(Int64).fill_null(-1).to_numpy().astype(np.intp)
+    return column.cast(Int64).fill_null(-1).to_numpy()
 
 
 def _too_few(lists: DataFrame, identities: Series) -> str:
@@ -230,12 +229,10 @@ PRIOR = 0.1
 LEVEL = 0.05
 """Significance level: for q in the default definition; for p in the published ones, the halves and the leave-one-out checks."""
 
-_COUNTS_IN_BLOCK = 1 << 21
-"""Number of counts of tests computed together; an array takes 16 MiB."""
+COUNTS_IN_BLOCK = 1 << 21
+"""Maximum number of counts of tests computed together; an array takes 16 MiB."""
 _EXACT = 1e-12
 """Tolerance for sums over strata that are equal in exact arithmetic."""
-_ABSENT = -1.0
-"""Rate of an identity without lists, lower than any other rate."""
 
 
 class CountBlock(NamedTuple):
@@ -267,7 +264,6 @@ class Ranking(NamedTuple):
 
     first: Index  # (T,) identity with the highest rate; the first one in a tie
     second: Index  # (T,) identity with the second highest rate
-    tied: Booleans  # (T,) whether both rates are equal
 
 
 class Verdicts(NamedTuple):
@@ -307,32 +303,27 @@ def comparisons_of(identities: Series, against: str = "rest", reference: str | N
         There is no such identity.
     """
     every = np.arange(len(identities))
-    if reference is not None:
-        check_known(reference, identities.to_list(), f"there is no group {reference!r} to compare with")
-        place = identities.to_list().index(reference)
-        rest = every[every != place]
-        fixed = np.full(len(rest), place)
-        return Comparisons(np.concatenate([rest, fixed]), np.concatenate([fixed, rest]))
-    if against == "rest":
+    if reference is None and against == "rest":
         return Comparisons(every, np.full(len(every), EVERYONE))
-    one, other = np.nonzero(every[:, None] != every)
-    return Comparisons(one, other)
+    each = Comparisons(*np.nonzero(every[:, None] != every))
+    if reference is None:
+        return each
+    names = identities.to_list()
+    check_known(reference, names, f"there is no group {reference!r} to compare with")
+    place = names.index(reference)
+    return each.of(np.flatnonzero((each.identity == place) | (each.against == place)))
 
 
 def strata_of(cells: Cells, context: Index) -> Index:
     """Return the contexts within which each test compares identities, shape (T, S): its own, or all if the context is -1."""
     every = np.arange(len(cells.contexts))
-    return np.broadcast_to(every, (len(context), len(every))) if (context < 0).all() else context[:, None]
+    return np.broadcast_to(every, (len(context), len(every))) if (context < 0).any() else context[:, None]
 
 
 def block_of(cells: Cells, concept: Index, context: Index) -> CountBlock:
-    """Return the tests of concepts in contexts. Either all contexts are -1, or none. Counts are 0 if a concept does not occur."""
+    """Return the tests of concepts in contexts. Either all contexts are -1, or none."""
     strata = strata_of(cells, context)
-    keys = cells.concept * len(cells.contexts) + cells.context
-    wanted = concept[:, None] * len(cells.contexts) + strata
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    held = np.where((keys[place] == wanted)[..., None], cells.held[place], 0.0)
-    lists = cells.lists[strata]
+    held, lists = cells.held[concept[:, None], strata], cells.lists[strata]
     return CountBlock(context, concept, held.transpose(0, 2, 1), lists.transpose(0, 2, 1), cells.mentions[strata].sum(axis=1))
 
 
@@ -341,60 +332,40 @@ def blocks_of(cells: Cells, rules: AssociationRules, minimum: int = 0) -> Iterat
 
     Lists without a context have tests of their own only if no list has a context. Concepts in fewer than `minimum` lists are skipped.
     """
-    k, c = len(cells.identities), len(cells.contexts)
-    support = cells.held.sum(axis=1)
-    within = cells.context < c - (c > 1 and cells.contexts[c - 1] is None)
-    tests = np.flatnonzero(within & (support >= minimum))
-    families = [(cells.concept[tests], cells.context[tests], 1)]
+    c, k = cells.lists.shape
+    support, least = cells.held.sum(axis=2), max(minimum, 1)
+    within = np.arange(c) < c - (c > 1 and cells.contexts[c - 1] is None)
+    families = [np.nonzero(within & (support >= least))]
     if not rules.published and c > 1:
-        concepts = np.flatnonzero(np.bincount(cells.concept, support) >= max(minimum, 1))
-        families.append((concepts, np.full(len(concepts), -1), c))
-    for concept, context, strata in families:
-        size = _COUNTS_IN_BLOCK // (k * strata)
+        concepts = np.flatnonzero(support.sum(axis=1) >= least)
+        families.append((concepts, np.full_like(concepts, -1)))
+    size = COUNTS_IN_BLOCK // (k * c)
+    for concept, context in families:
         for begin in range(0, len(concept), size):
             yield block_of(cells, concept[begin : begin + size], context[begin : begin + size])
 
 
 def ranking_of(block: CountBlock) -> Ranking:
-    """Rank identities by rate.
+    """Rank identities by rate; those without lists come last.
 
     Rates over several strata are standardised directly; the weight of a stratum is the number of lists of all identities in it.
     """
-    held, lists = block.held, block.lists
-    there = lists > 0
+    weight = block.lists.sum(axis=1, keepdims=True) * (block.lists > 0)
     # Fractions that are equal give equal floats, because division is correctly rounded.
-    rate = np.where(there, ratio(held, lists), _ABSENT)
-    if held.shape[2] == 1:
-        height, equal = rate[..., 0], 0.0
-    else:
-        weight = lists.sum(axis=1, keepdims=True) * there
-        height, equal = ratio((rate * weight).sum(axis=2), weight.sum(axis=2)), _EXACT
-        height = np.where(np.isnan(height), _ABSENT, height)
-    rows = np.arange(len(held))
-    first = height.argmax(axis=1)
-    rest = height.copy()
-    rest[rows, first] = 2 * _ABSENT
-    second = rest.argmax(axis=1)
-    return Ranking(first, second, height[rows, first] - height[rows, second] <= equal)
+    rate = ratio((np.nan_to_num(ratio(block.held, block.lists)) * weight).sum(axis=2), weight.sum(axis=2))
+    return Ranking(*np.argsort(-rate, axis=1, kind="stable")[:, :2].T)
 
 
-def one_sided(block: CountBlock, identity: Index, against: Index) -> Floats:
-    """Return one-sided p-values (T,) of the rate of `identity` (T,) being greater than that of `against` (T,)."""
-    a, n, c, m = counts_of(block, identity, against)
-    return greater(a[:, 0], n[:, 0], c[:, 0], m[:, 0]) if block.held.shape[2] == 1 else stratified_greater(a, n, c, m)
+def picked(block: CountBlock, compared: Comparisons, chosen: Booleans) -> tuple[CountBlock, Comparisons]:
+    """Return the test and the comparison of each `chosen` one of a block, shape (T, P)."""
+    rows, columns = np.nonzero(chosen)
+    return block.of(rows), compared.of(columns)
 
 
-def counts_of(block: CountBlock, identity: Index, against: Index) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return a, n, c and m (T, S): lists with the concept, and all lists, of `identity` (T,) and of `against` (T,)."""
-    rows = np.arange(len(identity))
-    held, lists = (of_sides(counts, rows, identity, against) for counts in (block.held, block.lists))
+def counts_of(block: CountBlock, sides: Comparisons) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return a, n, c and m (T, S): lists with the concept, and all lists, of the identity and of what it is compared with (T,)."""
+    held, lists = (of_sides(counts, np.arange(len(counts)), *sides) for counts in (block.held, block.lists))
     return held[..., 0], lists[..., 0], held[..., 1], lists[..., 1]
-
-
-def others_of(values: Floats) -> Floats:
-    """Return the sum over all other identities, for each identity: (T, K, S)."""
-    others: Floats = values.sum(axis=1, keepdims=True) - values
-    return others
 
 
 def of_sides(counts: Floats, rows: Index | slice, identity: Index | int, against: Index | int) -> Floats:
@@ -419,29 +390,25 @@ def of_sides(counts: Floats, rows: Index | slice, identity: Index | int, against
 
 
 class Compared(NamedTuple):
-    """Differences between the rates of an identity and of others, shape (T,) each."""
+    """Differences between the rates of an identity and of others, shape (T,) each, named as in ASSOCIATIONS."""
 
-    estimate: Floats
+    effect: Floats
     low: Floats
     high: Floats
-    spread: Floats  # standard deviation of the rate between first names of the identity; NaN if names are unknown
+    name_spread: Floats  # standard deviation of the rate between first names of the identity; NaN if names are unknown
 
 
 class CountTest:
     """Tests and intervals of differences of rates for independent lists."""
 
-    def p(self, block: CountBlock, identity: Index, against: Index) -> Floats:
-        """Return one-sided p-values (T,) of the rate of `identity` (T,) being greater than that of `against` (T,)."""
-        return one_sided(block, identity, against)
+    def p(self, block: CountBlock, sides: Comparisons) -> Floats:
+        """Return one-sided p-values (T,) of the rate of the identity being greater than that of what it is compared with (T,)."""
+        a, n, c, m = counts_of(block, sides)
+        return greater(a[:, 0], n[:, 0], c[:, 0], m[:, 0]) if block.held.shape[2] == 1 else stratified_greater(a, n, c, m)
 
-    def difference(self, block: CountBlock, identity: Index, against: Index, level: float) -> Compared:
-        """Return the difference (T,) between the rates of `identity` and `against` (EVERYONE: all others), with its interval."""
-        return Compared(*stratified_rate_difference(*counts_of(block, identity, against), level), np.full(len(identity), np.nan))
-
-
-def effects_of(block: CountBlock) -> Floats:
-    """Return the rate of each identity minus that of all others, shape (T, K); NaN if there is nothing to compare."""
-    return stratified_rate_difference(block.held, block.lists, others_of(block.held), others_of(block.lists)).estimate
+    def difference(self, block: CountBlock, sides: Comparisons, level: float) -> Compared:
+        """Return the difference (T,) between the rates of both sides, with its interval."""
+        return Compared(*stratified_rate_difference(*counts_of(block, sides), level), np.full(len(block.concept), np.nan))
 
 
 def verdicts_of(block: CountBlock, rules: AssociationRules, minimum: int, test: CountTest, compared: Comparisons) -> Verdicts:
@@ -459,149 +426,126 @@ def verdicts_of(block: CountBlock, rules: AssociationRules, minimum: int, test: 
     compared
         The P comparisons.
     """
-    if rules.published:
-        return _published_verdicts(block, rules)
     there, sides = block.compared, compared.against
-    both = there[:, compared.identity] & np.where(sides == EVERYONE, there.sum(axis=1, keepdims=True) > 1, there[:, sides])
-    tested = both & (block.held.sum(axis=(1, 2)) >= minimum)[:, None]
-    p = np.where(tested, 1.0, np.nan)
-    rows, columns = np.nonzero(tested)
-    chosen, (identity, against) = block.of(rows), compared.of(columns)
-    higher = stratified_rate_difference(*counts_of(chosen, identity, against)).estimate > _EXACT
-    rows, columns, identity, against = (one[higher] for one in (rows, columns, identity, against))
-    p[rows, columns] = test.p(block.of(rows), identity, against)
-    credited = np.zeros(p.shape, dtype=bool)
-    credited[rows, columns] = True
+    taking_part = there & (there.sum(axis=1, keepdims=True) > 1)
+    if rules.published:
+        held, lists = block.held[..., 0], block.lists[..., 0]
+        excess = held - np.where(there, held, np.inf).min(axis=1, keepdims=True)
+        score = np.where(taking_part, ratio(excess, lists if rules.score_over == "lists" else block.mentions), np.nan)
+        p = np.where(taking_part, independence_p(held, lists)[:, None], np.nan)
+        return Verdicts(p, score, score > 0)
+    tested = taking_part[:, compared.identity] & ((sides == EVERYONE) | there[:, sides])
+    tested &= (block.held.sum(axis=(1, 2)) >= minimum)[:, None]
+    p, credited = np.where(tested, 1.0, np.nan), tested.copy()
+    credited[tested] = stratified_rate_difference(*counts_of(*picked(block, compared, tested))).estimate > _EXACT
+    p[credited] = test.p(*picked(block, compared, credited))
     return Verdicts(p, None, credited)
 
 
-def _published_verdicts(block: CountBlock, rules: AssociationRules) -> Verdicts:
-    held, lists = block.held[..., 0], block.lists[..., 0]
-    there = lists > 0
-    taking_part = there & (there.sum(axis=1) > 1)[:, None]
-    divisor = lists if rules.score_over == "lists" else block.mentions
-    ordered = np.sort(np.where(there, held, np.inf), axis=1)
-    least_other = np.where(held == ordered[:, :1], ordered[:, 1:2], ordered[:, :1])
-    excess = np.maximum(np.where(there, held - least_other, 0.0), 0.0)
-    score = np.where(taking_part, ratio(excess, divisor), np.nan)
-    p = np.where(taking_part, independence_p(held, lists)[:, None], np.nan)
-    return Verdicts(p, score, score > 0)
+class Results(NamedTuple):
+    """The tests of a block with their results, by comparison."""
+
+    block: CountBlock
+    verdicts: Verdicts
+    q: Floats  # (T, P)
+    reported: Booleans  # (T, P)
 
 
-class Reported(NamedTuple):
-    """Reported associations of all blocks, which form one family of tests."""
-
-    q: list[Floats]  # (T, P) of each block
-    found: list[Booleans]  # (T, P)
-    level: float
-    """Confidence level of the intervals of the reported associations, such that 95% of these intervals contain the true value."""
-
-
-def reported_of(
-    blocks: Sequence[CountBlock],
-    verdicts: Sequence[Verdicts],
-    rules: AssociationRules,
-    test: CountTest,
-    level: float,
-    compared: Comparisons,
-) -> Reported:
-    """Select the reported associations.
+def results_of(
+    blocks: Sequence[CountBlock], rules: AssociationRules, minimum: int, test: CountTest, level: float, compared: Comparisons
+) -> tuple[list[Results], float]:
+    """Test all blocks, which form one family of tests, and select the reported associations.
 
     The default definition selects concepts, then comparisons within concepts (`hierarchical_q`). Of these, it reports those whose interval,
     at a level adjusted for the number of reported associations, does not contain 0. The published definitions test each concept separately.
 
     Parameters
     ----------
+    minimum, test, compared
+        See `verdicts_of`.
     level
         Confidence level of a single interval.
+
+    Returns
+    -------
+    results
+        The results of each block.
+    level
+        Confidence level of the intervals of the reported associations, such that 95% of these intervals contain the true value.
     """
+    verdicts = [verdicts_of(block, rules, minimum, test, compared) for block in blocks]
     if not verdicts:
-        return Reported([], [], level)
-    ends = np.cumsum([len(one.p) for one in verdicts])[:-1]
+        return [], level
     p = np.concatenate([one.p for one in verdicts])
     if rules.published:
-        of_test = benjamini_hochberg(np.fmax.reduce(p, axis=1))[:, None]
-        q = np.split(np.where(np.isnan(p), np.nan, of_test), ends)
-        return Reported(q, [one.credited & (one.p < LEVEL) for one in verdicts], level)
-    concepts = np.concatenate([block.concept for block in blocks])
-    families = np.repeat(np.unique(concepts, return_inverse=True)[1], p.shape[1])
-    q = np.split(hierarchical_q(p.ravel(), families, LEVEL).reshape(p.shape), ends)
-    found = [one.credited & (limit < LEVEL) for one, limit in zip(verdicts, q, strict=True)]
-    tested = int((~np.isnan(p)).sum())
-    while (number := sum(int(one.sum()) for one in found)) > 0:
+        q = np.where(np.isnan(p), np.nan, benjamini_hochberg(np.fmax.reduce(p, axis=1))[:, None])
+    else:
+        families = np.unique(np.concatenate([block.concept for block in blocks]), return_inverse=True)[1]
+        q = hierarchical_q(p.ravel(), np.repeat(families, p.shape[1]), LEVEL).reshape(p.shape)
+    each = np.split(q, np.cumsum([len(one.p) for one in verdicts])[:-1])
+    results = [
+        Results(block, one, limit, one.credited & ((one.p if rules.published else limit) < LEVEL))
+        for block, one, limit in zip(blocks, verdicts, each, strict=True)
+    ]
+    tested, adjusted = np.count_nonzero(~np.isnan(p)), level
+    while not rules.published and (number := _number_of(results)) > 0:
         # `number` intervals are selected among those of all comparisons, by their lower ends only: twice the one-sided share.
         adjusted = 1.0 - (1.0 - level) * min(2 * number / tested, 1.0)
-        kept = [_without_null(block, one, test, adjusted, compared) for block, one in zip(blocks, found, strict=True)]
-        if sum(int(one.sum()) for one in kept) == number:
-            return Reported(q, found, adjusted)
-        found = kept
-    return Reported(q, found, level)
+        kept = [_without_null(one, test, adjusted, compared) for one in results]
+        if _number_of(kept) == number:
+            break
+        results = kept
+    return results, adjusted
 
 
-def _without_null(block: CountBlock, found: Booleans, test: CountTest, level: float, compared: Comparisons) -> Booleans:
-    """Return which reported associations, shape (T, P), have an interval above 0."""
-    rows, columns = np.nonzero(found)
-    low = test.difference(block.of(rows), *compared.of(columns), level).low
-    kept = found.copy()
-    kept[rows, columns] = low > 0
-    return kept
+def _number_of(results: Sequence[Results]) -> int:
+    return sum(int(one.reported.sum()) for one in results)
+
+
+def _without_null(results: Results, test: CountTest, level: float, compared: Comparisons) -> Results:
+    """Keep only the reported associations that have an interval above 0."""
+    kept = results.reported.copy()
+    kept[kept] = test.difference(*picked(results.block, compared, kept), level).low > 0
+    return results._replace(reported=kept)
 
 
 # -- rates, effects with intervals, log-odds --------------------------------------------------------------------------
 
 
-def described(
-    cells: Cells,
-    block: CountBlock,
-    verdicts: Verdicts,
-    q: Floats,
-    reported: Booleans,
-    level: float,
-    rows: tuple[Index, ...],
-    counted: CountTest,
-    compared: Comparisons,
-) -> DataFrame:
+def described(cells: Cells, results: Results, rows: tuple[Index, ...], test: CountTest, level: float, compared: Comparisons) -> DataFrame:
     """Return the columns `context` to `reported` of ASSOCIATIONS for the given rows (tests of the block and comparisons, (R,) each)."""
-    test, column = rows
-    identity, against = compared.of(column)
-    ranking = ranking_of(block)
-    runner = np.where(ranking.first[test] == identity, ranking.second[test], ranking.first[test])
-    tests, own = block.of(test), (test, identity)
-    a, n, others, others_lists = counts_of(tests, identity, against)
-    b, m = block.held[test, runner], block.lists[test, runner]
-    effect = counted.difference(tests, identity, against, level)
-    lead = effect if block.held.shape[1] == 2 else counted.difference(tests, identity, runner, level)
-    odds = _log_odds_of(cells, block)
-    no_runner = m.sum(axis=1) == 0
+    (number, comparison), verdicts = rows, results.verdicts
+    tests, sides = results.block.of(number), compared.of(comparison)
+    own = np.arange(len(number)), sides.identity
+    ranking = ranking_of(tests)
+    ahead = Comparisons(sides.identity, np.where(ranking.first == sides.identity, ranking.second, ranking.first))
+    numbers = zip(("count", "lists", "others_count", "others_lists"), counts_of(tests, sides), strict=True)
+    *_, runner, runner_lists = counts_of(tests, ahead)
+    effect = test.difference(tests, sides, level)
+    lead = effect if len(cells.identities) == 2 else test.difference(tests, ahead, level)
+    odds = _log_odds_of(cells, tests)
     columns = {
-        "count": a.sum(axis=1),
-        "lists": n.sum(axis=1),
-        "mentions": block.mentions[own],
-        "others_count": others.sum(axis=1),
-        "others_lists": others_lists.sum(axis=1),
-        "rate": _share(a, n),
-        "others_rate": _share(others, others_lists),
-        "effect": effect.estimate,
-        "low": effect.low,
-        "high": effect.high,
-        "runner_up_rate": _share(b, m),
-        "runner_up_effect": lead.estimate,
+        **{name: counts.sum(axis=1) for name, counts in numbers},
+        "mentions": tests.mentions[own],
+        **effect._asdict(),
+        "runner_up_rate": ratio(runner.sum(axis=1), runner_lists.sum(axis=1)),
+        "runner_up_effect": lead.effect,
         "runner_up_low": lead.low,
         "runner_up_high": lead.high,
-        "name_spread": effect.spread,
         "log_odds": odds.estimate[own],
         "z": odds.z[own],
-        "score": effect.estimate if verdicts.score is None else verdicts.score[rows],
+        "score": effect.effect if verdicts.score is None else verdicts.score[rows],
         "p": verdicts.p[rows],
-        "q": q[rows],
-        "reported": reported[rows],
+        "q": results.q[rows],
+        "reported": results.reported[rows],
     }
-    return DataFrame(columns, nan_to_null=True).with_columns(
-        context=context_names(cells, block.context[test]),
-        concept=cells.concepts.gather(block.concept[test]),
-        identity=cells.identities.gather(identity),
-        against=cells.identities.gather(Series(against).replace(EVERYONE, None)),
-        runner_up=when(~Series(no_runner)).then(cells.identities.gather(runner)),
+    made = DataFrame(columns).with_columns(rate=col.count / col.lists, others_rate=col.others_count / col.others_lists).fill_nan(None)
+    return made.with_columns(
+        context=context_names(cells, tests.context),
+        concept=cells.concepts.gather(tests.concept),
+        identity=cells.identities.gather(sides.identity),
+        against=cells.identities.gather(Series(sides.against).replace(EVERYONE, None)),
+        runner_up=when(col.runner_up_rate.is_not_null()).then(cells.identities.gather(ahead.against)),
     )
 
 
@@ -613,12 +557,7 @@ def context_names(cells: Cells, context: Index) -> Series:
 def _log_odds_of(cells: Cells, block: CountBlock) -> LogOdds:
     """Return the log-odds, shape (T, K). The prior is the share of each concept among all mentions."""
     known = ~np.isnan(cells.mentions)
-    count = np.where(known[cells.context], cells.held, 0.0).sum(axis=1)
-    share = np.bincount(cells.concept, count, minlength=len(cells.concepts)) / max(cells.mentions[known].sum(), 1.0)
+    share = np.where(known, cells.held, 0.0).sum(axis=(1, 2)) / max(cells.mentions[known].sum(), 1.0)
     weight = PRIOR * block.mentions.sum(axis=1) / np.maximum(block.compared.sum(axis=1), 1)
     prior = np.stack([weight * share[block.concept], weight], axis=1)
     return log_odds(block.held.sum(axis=2), block.mentions, prior)
-
-
-def _share(count: Floats, lists: Floats) -> Floats:
-    return ratio(count.sum(axis=1), lists.sum(axis=1))

@@ -29,6 +29,7 @@ from tiltmeter.arrays import Booleans, Floats, Index, Integers
 from tiltmeter.associations.definitions import DEFAULT, AssociationRules
 from tiltmeter.associations.significance.counts import (
     COUNTS,
+    COUNTS_IN_BLOCK,
     LEVEL,
     Comparisons,
     CountBlock,
@@ -41,14 +42,12 @@ from tiltmeter.associations.significance.counts import (
     context_names,
     counts_of,
     described,
-    effects_of,
     incidence_of,
-    one_sided,
+    picked,
     place_of,
     ranking_of,
     read_cells,
-    reported_of,
-    strata_of,
+    results_of,
     verdicts_of,
 )
 from tiltmeter.associations.significance.robust import ClusterTest, speaks_of_names
@@ -104,18 +103,16 @@ def find_associations(
     by_name = not rules.published and speaks_of_names(lists)
     test = CountTest() if rules.published else ClusterTest(incidence, by_name=by_name)
     compared = comparisons_of(cells.identities, against, reference)
-    verdicts = [verdicts_of(block, rules, minimum, test, compared) for block in blocks]
-    reported = reported_of(blocks, verdicts, rules, test, level, compared)
+    results, adjusted = results_of(blocks, rules, minimum, test, level, compared)
     halves = halves_of(incidence, seed, by_name=by_name)
     parts = [DataFrame(schema=dict(ASSOCIATIONS))]
-    for block, verdict, q, found in zip(blocks, verdicts, reported.q, reported.found, strict=True):
-        counted = (block.compared & (block.held > 0).any(axis=2))[:, compared.identity] | ~np.isnan(verdict.p)
-        rows, columns = np.nonzero(found)
-        backing = _backing_of(incidence, block.of(rows), compared.of(columns), rules, halves)
+    for one in results:
+        counted = (one.block.held.sum(axis=2) > 0)[:, compared.identity] | ~np.isnan(one.verdicts.p)
         others, chosen = (
-            described(cells, block, verdict, q, found, interval, np.nonzero(rows), test, compared)
-            for interval, rows in ((level, counted & ~found), (reported.level, found))
+            described(cells, one, np.nonzero(rows), test, interval, compared)
+            for rows, interval in ((counted & ~one.reported, level), (one.reported, adjusted))
         )
+        backing = _backing_of(incidence, *picked(one.block, compared, one.reported), rules, halves)
         parts += [others, pl.concat([chosen, backing], how="horizontal")]
     return conform(pl.concat(parts, how="diagonal_relaxed"), ASSOCIATIONS).sort("context", "concept", "identity", nulls_last=True)
 
@@ -143,12 +140,12 @@ def compare_counts(counts: DataFrame, rules: AssociationRules = DEFAULT, minimum
     InputError
         The counts violate these conditions, or contain fewer than two identities.
     """
-    cells, test, identity = read_cells(counts)
-    block = block_of(cells, cells.concept, cells.context)
+    cells, concept, context, identity = read_cells(counts)
+    tests, test = np.unique(concept * len(cells.contexts) + context, return_inverse=True)
+    block = block_of(cells, *np.divmod(tests, len(cells.contexts)))
     counted, compared = CountTest(), comparisons_of(cells.identities)
-    verdicts = verdicts_of(block, rules, minimum, counted, compared)
-    (q,), (found,), _ = reported_of([block], [verdicts], rules, counted, 0.95, compared)
-    made = described(cells, block, verdicts, q, found, 0.95, (test, identity), counted, compared)
+    (results,), _ = results_of([block], rules, minimum, counted, 0.95, compared)
+    made = described(cells, results, (test, identity), counted, 0.95, compared)
     added = {name: kind for name, kind in ASSOCIATIONS.items() if name in made.columns and name not in COUNTS}
     return counts.with_columns(conform(made, added))
 
@@ -169,7 +166,7 @@ def halves_of(incidence: Incidence, seed: int, *, by_name: bool = False) -> Inde
     rank = incidence.name if by_name else incidence.story if incidence.clustered else incidence.repetition
     blocks = rank.max(initial=0) // 4 + 1
     tossed = np.random.Generator(np.random.PCG64(seed)).random(blocks) < 0.5
-    return np.where(rank < 0, -1, (_ABBA[rank % 4] ^ tossed[rank // 4]).astype(np.intp))
+    return np.where(rank < 0, -1, _ABBA[rank % 4] ^ tossed[rank // 4])
 
 
 def _backing_of(incidence: Incidence, block: CountBlock, sides: Comparisons, rules: AssociationRules, halves: Index) -> DataFrame:
@@ -180,19 +177,21 @@ def _backing_of(incidence: Incidence, block: CountBlock, sides: Comparisons, rul
     """
     numbers = {}
     for half, name in enumerate(("first", "second")):
-        cells = cells_of(incidence, incidence.identity, halves == half)
+        cells = cells_of(incidence, np.where(halves == half, incidence.identity, -1))
         numbers[f"effect_{name}"], numbers[f"p_{name}"] = _compared(block_of(cells, block.concept, block.context), sides)
     frame = DataFrame(numbers).fill_nan(None)
     confirmed = (col.p_first < LEVEL) & (col.p_second < LEVEL)
     known = col.effect_first.is_not_null() & col.effect_second.is_not_null()
-    carriers = _carriers_of(incidence, block, sides, rules)
+    rows = np.arange(len(block.concept))
+    parts = np.array_split(rows, 1 + len(rows) * incidence.descriptors.height * block.held.shape[2] // COUNTS_IN_BLOCK)
+    carriers = pl.concat(_carriers_of(incidence, block.of(part), sides.of(part), rules) for part in parts)
     return pl.concat([frame.with_columns(confirmed=when(known).then(confirmed)), carriers], how="horizontal")
 
 
 def _compared(block: CountBlock, sides: Comparisons) -> tuple[Floats, Floats]:
     """Return the effect and one-sided p-value of each test; NaN if there is nothing to compare."""
-    effect = stratified_rate_difference(*counts_of(block, *sides)).estimate
-    return effect, np.where(np.isnan(effect), np.nan, one_sided(block, *sides))
+    effect = stratified_rate_difference(*counts_of(block, sides)).estimate
+    return effect, np.where(np.isnan(effect), np.nan, CountTest().p(block, sides))
 
 
 def _carriers_of(incidence: Incidence, block: CountBlock, sides: Comparisons, rules: AssociationRules) -> DataFrame:
@@ -203,29 +202,30 @@ def _carriers_of(incidence: Incidence, block: CountBlock, sides: Comparisons, ru
     descriptor or more than one, or if the identity has a single descriptor. Only descriptors with the concept are considered, because
     without another one the rate of the identity is higher.
     """
-    cells, place, identity = incidence.cells, ["context", "identity"], sides.identity
-    lists = DataFrame({"context": incidence.context, "identity": incidence.identity, "descriptor": incidence.descriptor})
-    rows = DataFrame({"concept": block.concept, "identity": identity, "context": strata_of(cells, block.context)}).with_row_index("row")
-    held = lists[incidence.pair_list].with_columns(concept=Series(cells.concept[incidence.pair_test]))
-    counts = held.join(rows, on=["concept", "identity"], how="semi").group_by(held.columns).agg(count=pl.len())
-    sizes = lists.filter(col.descriptor >= 0).group_by(lists.columns).agg(lists=pl.len())
-    tests = rows.explode("context").with_columns(stratum=pl.int_range(pl.len()).over("row"))
-    # One row per descriptor and stratum of a test, then one entry per descriptor with the concept.
-    parts = tests.join(sizes, on=place).join(counts, on=held.columns, how="left").with_columns(col.count.fill_null(0))
-    parts = parts.with_columns(several=col.descriptor.n_unique().over("row") > 1)
-    parts = parts.filter(col.count.sum().over("row", "descriptor") > 0)
-    parts = parts.with_columns(entry=pl.struct("row", "descriptor").rank("dense") - 1)
-    carriers = parts.group_by("entry", "row", "descriptor", "several").agg(col("count", "lists").sum()).sort("entry")
-    row, (entry, stratum) = carriers["row"].to_numpy(), parts["entry", "stratum"].to_numpy().T
-    without, of_carrier = block.of(row), sides.of(row)
-    for numbers, name in ((without.held, "count"), (without.lists, "lists")):
-        np.subtract.at(numbers, (entry, of_carrier.identity[entry], stratum), parts[name].to_numpy())
-    gone = Series(~_holds(without, of_carrier, rules)) & carriers["several"]
-    table = carriers.with_columns(incidence.descriptors.gather(carriers["descriptor"]), gone=gone)
-    table = table.sort("row", "count", "descriptor", descending=[False, True, False])
+    concepts, concept = np.unique(block.concept, return_inverse=True)
+    chosen = _only_concepts(incidence, concepts)
+    by_descriptor = chosen._replace(cells=chosen.cells._replace(identities=incidence.descriptors["descriptor"]))
+    parts = block_of(cells_of(by_descriptor, incidence.descriptor), concept, block.context)
+    own = incidence.descriptors["identity"].to_numpy() == sides.identity[:, None]
+    several = (own & parts.compared).sum(axis=1) > 1
+    row, descriptor = np.nonzero(own & (parts.held > 0).any(axis=2))
+    without, of_carrier, place = block.of(row), sides.of(row), (np.arange(len(row)), sides.identity[row])
+    held, lists = parts.held[row, descriptor], parts.lists[row, descriptor]
+    without.held[place] -= held
+    without.lists[place] -= lists
+    carriers = DataFrame(
+        {
+            "row": row,
+            "descriptor": incidence.descriptors["descriptor"].gather(descriptor),
+            "count": held.sum(axis=1),
+            "lists": lists.sum(axis=1),
+            "gone": ~_holds(without, of_carrier, rules) & several[row],
+        }
+    )
     alone = when(col.gone.sum() == 1).then(col.descriptor.filter("gone").first())
-    found = table.group_by("row").agg(descriptors=pl.struct("descriptor", "count", "lists"), rests_on=alone)
-    return beside(rows.select("row"), found, "row").drop("row")
+    found = carriers.sort("row", "count", "descriptor", descending=[False, True, False]).group_by("row")
+    table = found.agg(descriptors=pl.struct("descriptor", "count", "lists"), rests_on=alone)
+    return beside(DataFrame({"row": np.arange(len(block.concept))}), table, "row").drop("row")
 
 
 def _holds(block: CountBlock, sides: Comparisons, rules: AssociationRules) -> Booleans:
@@ -294,14 +294,13 @@ def shuffled_counts(
     """
     incidence = incidence_of(lists, mentions)
     if not rules.published:
-        support = np.bincount(incidence.cells.concept, incidence.cells.held.sum(axis=1), minlength=len(incidence.cells.concepts))
-        incidence = _only_tests(incidence, support[incidence.cells.concept] >= minimum)
-    counted = np.ones((len(incidence.cells.concepts), len(incidence.cells.identities)), dtype=bool)
+        incidence = _only_concepts(incidence, np.flatnonzero(incidence.cells.held.sum(axis=(1, 2)) >= minimum))
+    cells = incidence.cells
+    counted = np.ones((len(cells.concepts), len(cells.identities)), dtype=bool)
     if without is not None:
-        names = {"concept": incidence.cells.concepts, "identity": incidence.cells.identities}
-        left_out = DataFrame({column: place_of(without[column], known) for column, known in names.items()}).drop_nulls()
-        counted[left_out["concept"].to_numpy(), left_out["identity"].to_numpy()] = False
-    compared = comparisons_of(incidence.cells.identities, against, reference)
+        places = {"concept": place_of(without["concept"], cells.concepts), "identity": place_of(without["identity"], cells.identities)}
+        counted[*DataFrame(places).drop_nulls().to_numpy().T] = False
+    compared = comparisons_of(cells.identities, against, reference)
     by_name = speaks_of_names(lists)
     known: dict[bytes, int] = {}
     counts, reached = [], 0
@@ -311,16 +310,12 @@ def shuffled_counts(
             shuffled = incidence._replace(identity=labels, cells=cells_of(incidence, labels))
             blocks = list(blocks_of(shuffled.cells, rules, minimum))
             # Cluster-robust p-values are never smaller, so they are needed only if independent lists give an association.
-            tests = [CountTest(), *([] if rules.published else [ClusterTest(shuffled, by_name=by_name)])]
-            known[dealt] = 0
-            for test in tests:
-                verdicts = [verdicts_of(block, rules, minimum, test, compared) for block in blocks]
-                reported = reported_of(blocks, verdicts, rules, test, 1 - LEVEL, compared)
-                if not rules.published and not any((q < LEVEL).any() for q in reported.q):
+            for test in (CountTest(),) if rules.published else (CountTest(), ClusterTest(shuffled, by_name=by_name)):
+                results, _ = results_of(blocks, rules, minimum, test, 1 - LEVEL, compared)
+                found = ((one.reported & counted[one.block.concept][:, compared.identity]).sum() for one in results)
+                known[dealt] = int(sum(found))
+                if not any((one.q < LEVEL).any() for one in results):
                     break
-            else:
-                mine = zip(blocks, reported.found, strict=True)
-                known[dealt] = sum(int((found & counted[block.concept][:, compared.identity]).sum()) for block, found in mine)
         counts.append(known[dealt])
         reached += observed is not None and known[dealt] >= observed
         if reached == ENOUGH:
@@ -360,55 +355,57 @@ def permutation_p(
     known, rules = incidence.cells.concepts, DEFAULT
     for concept in concepts:
         check_known(concept, known.to_list(), f"no list contains the concept {concept!r}")
-    incidence = _only_tests(incidence, known.is_in(list(concepts)).to_numpy()[incidence.cells.concept])
+    incidence = _only_concepts(incidence, np.flatnonzero(known.is_in(list(concepts))))
     cells = incidence.cells
-    blocks = list(blocks_of(cells, rules))
-    effect = np.concatenate([_greatest_effect(block) for block in blocks])
+    tables = [
+        DataFrame(
+            {
+                "context": context_names(cells, block.context),
+                "concept": cells.concepts.gather(block.concept),
+                "identity": cells.identities.gather(ranking_of(block).first),
+                "effect": _greatest_effect(block),
+            }
+        )
+        for block in blocks_of(cells, rules)
+    ]
+    observed = pl.concat(tables)
+    effect = observed["effect"].to_numpy()
     reached = np.zeros(effect.shape)
     for labels in _shuffled_identities(incidence, by, runs, seed):
         shuffled = np.concatenate([_greatest_effect(block) for block in blocks_of(cells_of(incidence, labels), rules)])
         # If a shuffle leaves nothing to compare, its effect is 0.
         reached += np.nan_to_num(shuffled) >= effect - EQUAL
-    return DataFrame(
-        {
-            "context": pl.concat([context_names(cells, block.context) for block in blocks]),
-            "concept": cells.concepts.gather(np.concatenate([block.concept for block in blocks])),
-            "identity": cells.identities.gather(np.concatenate([ranking_of(block).first for block in blocks])),
-            "effect": effect,
-            "p": np.where(np.isnan(effect), np.nan, (1 + reached) / (1 + runs)),
-        }
-    ).fill_nan(None)
+    p = np.where(np.isnan(effect), np.nan, (1 + reached) / (1 + runs))
+    return observed.with_columns(p=Series(p)).fill_nan(None)
 
 
 def _greatest_effect(block: CountBlock) -> Floats:
     """Return the largest effect of an identity against all others, shape (T,); NaN if there is nothing to compare."""
-    greatest: Floats = np.fmax.reduce(effects_of(block), axis=1)
+    others = (counts.sum(axis=1, keepdims=True) - counts for counts in (block.held, block.lists))
+    greatest: Floats = np.fmax.reduce(stratified_rate_difference(block.held, block.lists, *others).estimate, axis=1)
     return greatest
 
 
-def _only_tests(incidence: Incidence, tests: Booleans) -> Incidence:
-    """Keep only some of the tests; mentions are unchanged."""
-    cells, pairs = incidence.cells, tests[incidence.pair_test]
-    number = np.cumsum(tests) - 1
-    fewer = cells._replace(context=cells.context[tests], concept=cells.concept[tests], held=cells.held[tests])
-    kept = number[incidence.pair_test[pairs]]
-    by_test = np.argsort(kept, kind="stable")
-    return incidence._replace(cells=fewer, pair_list=incidence.pair_list[pairs], pair_test=kept, pairs_by_test=by_test)
+def _only_concepts(incidence: Incidence, concepts: Index) -> Incidence:
+    """Keep only some of the concepts, given in ascending order; mentions are unchanged."""
+    cells = incidence.cells
+    concept, context = np.divmod(incidence.pair_test, len(cells.contexts))
+    kept = np.isin(concept, concepts)
+    fewer = cells._replace(concepts=cells.concepts.gather(concepts), held=cells.held[concepts])
+    tests = np.searchsorted(concepts, concept) * len(cells.contexts) + context
+    return incidence._replace(cells=fewer, pair_list=incidence.pair_list[kept], pair_test=tests[kept])
 
 
 def _shuffled_identities(incidence: Incidence, by: str, runs: int, seed: int) -> Iterator[Index]:
     """Yield `runs` random permutations of the identities (L,)."""
     check_known(by, UNITS, f"identities cannot be shuffled by {by!r}")
-    if by == "list":
-        unit = np.arange(len(incidence.identity))
-        group = incidence.context * (incidence.stratum.max(initial=0) + 1) + incidence.stratum
-        identity = incidence.identity
-    else:
+    unit, group = np.arange(len(incidence.identity)), incidence.context * (incidence.stratum.max(initial=0) + 1) + incidence.stratum
+    if by == "descriptor":
         if (incidence.descriptor < 0).any():
             raise InputError("identities can be shuffled by descriptor only if every list has a descriptor")
-        whole = incidence.stratum * len(incidence.descriptors) + incidence.descriptor
-        clusters, first, unit = np.unique(whole, return_index=True, return_inverse=True)
-        group, identity = clusters // len(incidence.descriptors), incidence.identity[first]
+        unit, group = incidence.stratum * incidence.descriptors.height + incidence.descriptor, incidence.stratum
+    _, first, unit = np.unique(unit, return_index=True, return_inverse=True)
+    group, identity = group[first], incidence.identity[first]
     generator = np.random.Generator(np.random.PCG64(seed))
     ordered = np.argsort(group, kind="stable")
     for _ in range(runs):

@@ -14,27 +14,29 @@ inference with multiway clustering"; Satterthwaite (1946) for the degrees of fre
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import polars as pl
 import scipy  # submodules are loaded on first use
-from polars import DataFrame, String, col
+from polars import DataFrame, col
 
 from tiltmeter.arrays import Booleans, Floats, Index
 from tiltmeter.associations.significance.counts import (
     EVERYONE,
     LEVEL,
     Compared,
+    Comparisons,
     CountBlock,
     CountTest,
     Incidence,
+    counted_lists,
     counts_of,
     of_sides,
     strata_of,
+    summed,
 )
 from tiltmeter.stats import ratio, stratified_rate_difference
-from tiltmeter.study import conform
 
 FEWEST_NAMES = 20
 """Minimum number of first names of each identity for results to generalise to names like these."""
@@ -73,39 +75,34 @@ class ClusterTest(CountTest):
         self._stories = clusters_of(incidence, incidence.story)
         self._names = clusters_of(incidence, incidence.name) if by_name else None
 
-    def p(self, block: CountBlock, identity: Index, against: Index) -> Floats:
+    def p(self, block: CountBlock, sides: Comparisons) -> Floats:
         """See CountTest.p."""
         if self._incidence.paired:
-            return paired_p(self._incidence, block, (identity, against), self._stories)
-        p = super().p(block, identity, against)
+            return paired_p(self._incidence, block, sides, self._stories)
+        p = super().p(block, sides)
         chosen = np.flatnonzero(p < LEVEL)
-        found = self._robust(block.of(chosen), identity[chosen], against[chosen])
+        found = self._robust(block.of(chosen), sides.of(chosen))
         t = ratio(found.estimate, np.sqrt(found.variance))
         robust = np.where(np.isinf(found.freedom), scipy.special.ndtr(-t), scipy.special.stdtr(found.freedom, -t))
         p[chosen] = np.where(found.inflation > 1.0 + ROUNDING, np.fmax(p[chosen], robust), p[chosen])
         return p
 
-    def difference(self, block: CountBlock, identity: Index, against: Index, level: float) -> Compared:
+    def difference(self, block: CountBlock, sides: Comparisons, level: float) -> Compared:
         """See CountTest.difference."""
-        found = self._robust(block, identity, against)
-        counts = counts_of(block, identity, against)
+        found = self._robust(block, sides)
+        counts = counts_of(block, sides)
         return Compared(*stratified_rate_difference(*counts, level, inflation=found.inflation, freedom=found.freedom), found.spread)
 
-    def _robust(self, block: CountBlock, identity: Index, against: Index) -> RobustDifference:
+    def _robust(self, block: CountBlock, sides: Comparisons) -> RobustDifference:
         size = np.cumsum(block.held.sum(axis=(1, 2))) // _PAIRS_AT_ONCE
         parts = np.split(np.arange(len(size)), np.flatnonzero(np.diff(size)) + 1)
-        found = [
-            robust_difference(self._incidence, block.of(rows), (identity[rows], against[rows]), self._names, self._stories)
-            for rows in parts
-        ]
+        found = [robust_difference(self._incidence, block.of(rows), sides.of(rows), self._names, self._stories) for rows in parts]
         return RobustDifference(*map(np.concatenate, zip(*found, strict=True)))
 
 
 def speaks_of_names(lists: DataFrame) -> bool:
     """Return whether every list (LISTS) has a first name (of pairs: or a cluster), and every identity at least FEWEST_NAMES of them."""
-    named = conform(lists, {"pair": String, "cluster": String}, further=True).filter(col.status != "missing")
-    name = pl.coalesce("cluster", "name") if named["pair"].count() else col.name
-    names = named.group_by("identity").agg(name=name.n_unique(), unknown=name.null_count())
+    names = counted_lists(lists).group_by("identity").agg(col.name.n_unique(), unknown=col.name.null_count())
     return bool(names.select((col.name.min() >= FEWEST_NAMES) & (col.unknown.sum() == 0)).item())
 
 
@@ -125,12 +122,11 @@ def clusters_of(incidence: Incidence, label: Index) -> ListClusters:
     Parameters
     ----------
     label
-        Labels of the lists, shape (L,); lists with the same label form a cluster.
+        Labels 0, 1, ... of the lists, shape (L,); lists with the same label form a cluster.
     """
-    number = np.unique(label, return_inverse=True)[1].astype(np.intp)
-    shape = (int(number.max(initial=-1)) + 1, len(incidence.cells.identities), len(incidence.cells.contexts))
-    place = np.ravel_multi_index((number, incidence.identity, incidence.context), shape)
-    return ListClusters(number, np.bincount(place, minlength=int(np.prod(shape))).reshape(shape).astype(np.float64))
+    shape = (int(label.max(initial=-1)) + 1, len(incidence.cells.identities), len(incidence.cells.contexts))
+    place = np.ravel_multi_index((label, incidence.identity, incidence.context), shape)
+    return ListClusters(label, summed(place, shape))
 
 
 def robust_difference(
@@ -145,7 +141,7 @@ def robust_difference(
     block
         R tests.
     sides
-        The identity of each test and the identity it is compared with, shape (R,) each; EVERYONE: all others together.
+        The comparison of each test, (R,).
     names
         ListClusters of lists that share a first name; None: names are treated as fixed.
     stories
@@ -153,13 +149,11 @@ def robust_difference(
     """
     scores = _Scores(incidence, block, sides)
     independent = scores.independent
-    variance, freedom, spread = (
-        scores.products(stories).sum(axis=(1, 2)),
-        np.full(len(independent), np.inf),
-        np.full(len(independent), np.nan),
-    )
+    spread = np.full(len(independent), np.nan)
     if incidence.clustered:
         variance, freedom, _ = _by_name(scores, stories)
+    else:
+        variance, freedom = scores.products(stories).sum(axis=(1, 2)), np.full(len(independent), np.inf)
     if names is not None:
         by_name, between, spread = _by_name(scores, names)
         variance, freedom = np.maximum(variance, by_name + variance - independent), np.minimum(freedom, between)
@@ -181,14 +175,9 @@ def paired_p(incidence: Incidence, block: CountBlock, sides: tuple[Index, Index]
         Texts that belong together.
     """
     scores, (identity, against) = _Scores(incidence, block, sides), sides
-    total, by_pair = len(pairs.sizes), pairs.sizes.sum(axis=2)
-    cells, entry = np.unique(scores.row * total + pairs.number[scores.lists], return_inverse=True)
-    row, pair = np.divmod(cells, total)
-    facing = against[scores.row]
-    compared = (scores.side == 0) | (facing == EVERYONE) | (incidence.identity[scores.lists] == facing)
-    own, held = (np.bincount(entry, chosen.astype(np.float64), minlength=len(cells)) for chosen in (scores.side == 0, compared))
-    mine = by_pair[pair, identity[row]]
-    others = np.where(against[row] == EVERYONE, by_pair[pair].sum(axis=1) - mine, by_pair[pair, against[row]])
+    row, pair, entry = scores.cells_of(pairs)
+    own, held = (np.bincount(entry, chosen.astype(np.float64), minlength=len(row)) for chosen in (scores.side == 0, scores.compared))
+    mine, others = of_sides(pairs.sizes, pair, identity[row], against[row]).sum(axis=1).T
     size = mine + others
     expected = ratio(mine * held, size)
     variance = np.nan_to_num(ratio(expected * others * (size - held), size * (size - 1)))
@@ -206,47 +195,51 @@ class _Scores:
     """Scores of the lists in R tests of an identity (side 0) against another or all others (side 1)."""
 
     def __init__(self, incidence: Incidence, block: CountBlock, sides: tuple[Index, Index]) -> None:
-        rows, (identity, against) = np.arange(len(block.concept)), sides
-        self.sides, self.strata = sides, strata_of(incidence.cells, block.context)  # (R, S)
-        held, self.sizes = (of_sides(counts, rows, identity, against) for counts in (block.held, block.lists))  # (R, S, 2)
-        weight = np.nan_to_num(ratio(self.sizes.prod(axis=2), self.sizes.sum(axis=2)))  # Mantel-Haenszel weights
+        identity, against = self.sides = sides
+        self.strata = strata_of(incidence.cells, block.context)  # (R, S)
+        held, sizes = (of_sides(counts, np.arange(len(counts)), *sides) for counts in (block.held, block.lists))  # (R, S, 2)
+        weight = np.nan_to_num(ratio(sizes.prod(axis=2), sizes.sum(axis=2)))  # Mantel-Haenszel weights
         weight = np.nan_to_num(ratio(weight, weight.sum(axis=1, keepdims=True)))
-        scale = np.nan_to_num(ratio(weight[..., None], self.sizes)) * [1.0, -1.0]
-        rate = np.nan_to_num(ratio(held, self.sizes))
+        scale = np.nan_to_num(ratio(weight[..., None], sizes)) * [1.0, -1.0]
+        rate = np.nan_to_num(ratio(held, sizes))
         self.estimate = (scale * held).sum(axis=(1, 2))
         self.expected = scale * rate  # (R, S, 2) expected score of a list of either side
-        by_side = (scale**2 * self.sizes * rate * (1 - rate)).sum(axis=1)
+        by_side = (scale**2 * sizes * rate * (1 - rate)).sum(axis=1)
         self.of_identity, self.independent = by_side[:, 0], by_side.sum(axis=1)
         self.row, stratum, pair = self._pairs(incidence, block)
         self.lists = incidence.pair_list[pair]
         whose = incidence.identity[self.lists]
         self.side = (whose != identity[self.row]).astype(np.intp)
-        other = (self.side == 1) & (against[self.row] != EVERYONE) & (whose != against[self.row])
-        self.score = np.where(other, 0.0, scale[self.row, stratum, self.side])
+        facing = against[self.row]
+        self.compared = (self.side == 0) | (facing == EVERYONE) | (whose == facing)
+        self.score = np.where(self.compared, scale[self.row, stratum, self.side], 0.0)
 
     def _pairs(self, incidence: Incidence, block: CountBlock) -> tuple[Index, Index, Index]:
         """Return the row, the index of the stratum, and the index of the pair, for all pairs of a list and a concept in each row."""
-        cells = incidence.cells
-        keys = cells.concept * len(cells.contexts) + cells.context
-        wanted = block.concept[:, None] * len(cells.contexts) + self.strata
-        test = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        row, stratum = np.nonzero(keys[test] == wanted)
-        sizes = np.bincount(incidence.pair_test, minlength=len(keys))
-        size, end = sizes[test[row, stratum]], np.cumsum(sizes)[test[row, stratum]]
-        place = np.repeat(end - np.cumsum(size), size) + np.arange(size.sum())
-        return np.repeat(row, size), np.repeat(stratum, size), incidence.pairs_by_test[place]
+        test = (block.concept[:, None] * len(incidence.cells.contexts) + self.strata).ravel()
+        sizes = np.bincount(incidence.pair_test, minlength=incidence.cells.held[..., 0].size)
+        size, end = sizes[test], np.cumsum(sizes)[test]
+        pair = np.repeat(end - np.cumsum(size), size) + np.arange(size.sum())
+        return *np.divmod(np.repeat(np.arange(len(test)), size), self.strata.shape[1]), pair
+
+    def cells_of(self, clusters: ListClusters) -> tuple[Index, Index, Index]:
+        """Return the row and the cluster of each cell, (E,), and the index of the cell of each pair of a list and a concept."""
+        cells, entry = np.unique(self.row * len(clusters.sizes) + clusters.number[self.lists], return_inverse=True)
+        return *np.divmod(cells, len(clusters.sizes)), entry
+
+    def by_sides(self, clusters: ListClusters) -> Iterator[tuple[Booleans, Floats]]:
+        """Yield the rows with the same sides, as a mask (R,), and the number of lists of both sides by cluster and context, (G, C, 2)."""
+        identity, against = self.sides
+        for one, other in np.unique(np.stack(self.sides, axis=1), axis=0):
+            yield (identity == one) & (against == other), of_sides(clusters.sizes, slice(None), one, other)
 
     def products(self, clusters: ListClusters) -> Floats:
         """Return the sums over clusters of products of the summed scores of both sides, shape (R, 2, 2)."""
-        total, (identity, against) = len(clusters.sizes), self.sides
-        cells, entry = np.unique(self.row * total + clusters.number[self.lists], return_inverse=True)
-        row, cluster = np.divmod(cells, total)
-        found = np.bincount(entry * 2 + self.side, self.score, minlength=2 * len(cells)).reshape(-1, 2)
-        products = np.zeros((len(identity), 2, 2))
-        for one, other in np.unique(np.stack(self.sides, axis=1), axis=0):
-            chosen = (identity == one) & (against == other)
+        row, cluster, entry = self.cells_of(clusters)
+        found = np.bincount(entry * 2 + self.side, self.score, minlength=2 * len(row)).reshape(-1, 2)
+        products = np.zeros((len(self.estimate), 2, 2))
+        for chosen, sizes in self.by_sides(clusters):
             mine, entries = np.flatnonzero(chosen), np.flatnonzero(chosen[row])
-            sizes = of_sides(clusters.sizes, slice(None), one, other)  # (G, C, 2)
             expected, (a, e) = self.expected[mine], (found[entries], self.expected[row[entries]])
             if self.strata.shape[1] == 1:
                 b = e[:, 0] * sizes[cluster[entries], self.strata[row[entries], 0]]
@@ -267,29 +260,22 @@ def _by_name(scores: _Scores, names: ListClusters) -> tuple[Floats, Floats, Floa
     If the sides have different names, the variances of both sides are added. If they share names, a name is one cluster on both sides.
     """
     products = scores.products(names)
-    number, shared = _names_of_sides(scores, names)
-    factor = ratio(number, number - 1)  # of each side, and of both together
-    nested = products[:, [0, 1], [0, 1]] * factor[:, :2]
-    crossed = (products.sum(axis=(1, 2)) * factor[:, 2])[:, None]
-    parts = np.where(shared[:, None], np.hstack([crossed, np.zeros_like(crossed)]), nested)
-    free = np.where(shared[:, None], number[:, [2, 2]], number[:, :2]) - 1
-    variance = parts.sum(axis=1)
-    freedom = np.nan_to_num(ratio(variance**2, ratio(parts**2, free).sum(axis=1)), nan=1.0)
-    spread = np.sqrt(np.maximum(nested[:, 0] - scores.of_identity, 0.0) * number[:, 0])
-    return np.nan_to_num(variance, nan=np.inf), np.maximum(freedom, 1.0), spread
+    number = _names_of_sides(scores, names)
+    shared = number[:, :2].sum(axis=1) > number[:, 2]
+    used = shared[:, None] == [False, False, True]  # either each side, or both together
+    totals = np.hstack([products[:, [0, 1], [0, 1]], products.sum(axis=(1, 2))[:, None]])
+    parts = totals * ratio(number, number - 1)
+    variance = np.where(used, parts, 0.0).sum(axis=1)
+    freedom = ratio(variance**2, np.where(used, ratio(parts**2, number - 1), 0.0).sum(axis=1))
+    spread = np.sqrt(np.maximum(parts[:, 0] - scores.of_identity, 0.0) * number[:, 0])
+    return np.nan_to_num(variance, nan=np.inf), np.maximum(np.nan_to_num(freedom, nan=1.0), 1.0), spread
 
 
-def _names_of_sides(scores: _Scores, names: ListClusters) -> tuple[Floats, Booleans]:
-    """Return the numbers of names of each side and of both together, shape (R, 3), and whether the sides share a name, shape (R,)."""
-    number, shared = np.empty((len(scores.estimate), 3)), np.empty(len(scores.estimate), dtype=bool)
-    identity, against = scores.sides
-    within = scores.strata.shape[1] == 1
-    for one, other in np.unique(np.stack(scores.sides, axis=1), axis=0):
-        mine = np.flatnonzero((identity == one) & (against == other))
-        sizes = of_sides(names.sizes, slice(None), one, other)  # (G, C, 2)
-        there = (sizes if within else sizes.sum(axis=1, keepdims=True)) > 0
-        either, both = np.asarray(there.any(axis=2)), np.asarray(there.all(axis=2))  # (G, C)
-        counts = np.concatenate([there.sum(axis=0), either.sum(axis=0)[:, None]], axis=1)  # (C, 3)
-        place = scores.strata[mine, 0] if within else np.zeros(len(mine), dtype=np.intp)
-        number[mine], shared[mine] = counts[place], np.atleast_1d(both.any(axis=0))[place]
-    return number, shared
+def _names_of_sides(scores: _Scores, names: ListClusters) -> Floats:
+    """Return the numbers of names of each side and of both together, shape (R, 3)."""
+    number, within = np.empty((len(scores.estimate), 3)), scores.strata.shape[1] == 1
+    for mine, sizes in scores.by_sides(names):
+        there = (sizes if within else sizes.sum(axis=1, keepdims=True)) > 0  # (G, C or 1, 2)
+        counts = np.dstack([there, there.max(axis=2)]).sum(axis=0)
+        number[mine] = counts[scores.strata[mine, 0] if within else 0]
+    return number
