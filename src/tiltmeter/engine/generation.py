@@ -7,43 +7,28 @@ finished rows in batches, and a display shows the progress.
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from concurrent.futures import Executor
-from itertools import islice
-from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
-
-from tiltmeter.errors import InputError
-from tiltmeter.models import Message, Sampling
-from tiltmeter.models.base import request_parameters
-
-if TYPE_CHECKING:
-    from tiltmeter.engine.journal import Journal, Owner, Row
-    from tiltmeter.engine.progress import Tally
-
-import gc
 import math
 import time
 from collections import deque
-from collections.abc import Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import islice
+from time import monotonic
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from tiltmeter.engine.journal import Journal, Row, new_owner
+from tiltmeter.engine.journal import Journal, Owner, Row, new_owner
 from tiltmeter.engine.prices import Prices
 from tiltmeter.engine.progress import Display, Snapshot, Tally
 from tiltmeter.engine.rate_limit import Limits, Streak, is_overload, rate_limit_of, retry_delay, within_open_files
-from tiltmeter.errors import ProviderError
-from tiltmeter.models import Completion, Model, ModelError
-
-if TYPE_CHECKING:
-    pass
-
+from tiltmeter.errors import InputError, ProviderError
+from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
+from tiltmeter.models.base import request_parameters
 
 _Result = TypeVar("_Result")
 
@@ -196,13 +181,12 @@ class Writer:
     def __init__(self, journal: Journal, executor: Executor, owner: Owner, committed: Callable[[list[Row]], None]) -> None:
         self._journal, self._executor, self._owner, self._committed = journal, executor, owner, committed
         self._rows: list[Row] = []
-        self._writing: list[Row] = []
         self._beat = monotonic()
 
     @property
     def backlog(self) -> int:
         """Rows not yet committed."""
-        return len(self._rows) + len(self._writing)
+        return len(self._rows)
 
     def add(self, row: Row) -> None:
         """Queue a row for the next commit."""
@@ -218,29 +202,15 @@ class Writer:
 
     async def flush(self) -> None:
         """Commit the queued rows. If the journal cannot be written, the rows stay queued and its InputError is raised."""
-        loop = asyncio.get_running_loop()
-        if self._rows:
-            self._writing, self._rows = self._rows, []
-            # Shielded: if the run is cancelled during a commit, the commit is awaited, and must not be repeated.
-            commit = loop.run_in_executor(self._executor, self._journal.record, self._writing)
-            try:
-                await asyncio.shield(commit)
-            except asyncio.CancelledError:
-                await asyncio.wait([commit])
-                raise
-            finally:
-                if commit.done():
-                    self._settle(commit)
+        in_thread = partial(asyncio.get_running_loop().run_in_executor, self._executor)
+        if rows := self._rows.copy():
+            # If the run is cancelled during a commit, its rows stay queued: the last flush records them again, which does no harm.
+            await in_thread(self._journal.record, rows)
+            del self._rows[: len(rows)]
+            self._committed(rows)
         if monotonic() - self._beat > HEARTBEAT:
             self._beat = monotonic()
-            await loop.run_in_executor(self._executor, self._journal.beat, self._owner)
-
-    def _settle(self, commit: asyncio.Future[None]) -> None:
-        rows, self._writing = self._writing, []
-        if commit.cancelled() or commit.exception() is not None:
-            self._rows = rows + self._rows
-        else:
-            self._committed(rows)
+            await in_thread(self._journal.beat, self._owner)
 
 
 # The run
