@@ -258,8 +258,7 @@ class Generation:
         self._streak = Streak(model.endpoint, limits)
         self._queue: asyncio.Queue[ClaimedRequest | None] = asyncio.Queue()
         self._sending = [0.0] * limits.max_connections
-        """When the request of each worker was sent (monotonic clock), or 0 if it has none in flight."""
-        self._overdue = bytearray(limits.max_connections)
+        """When the request of each worker was sent (monotonic clock), or 0 if it has none in flight; infinity once it has timed out."""
         self._crew: list[asyncio.Task[None]] = []
         self._stopping = False
         self._error: BaseException | None = None
@@ -300,9 +299,8 @@ class Generation:
         self.tally.stopped = sentence
         self.tally.interrupted = interrupted
         if interrupted:
-            waiting = (
-                f"waiting up to {grace:g} s for {sum(map(bool, self._sending))} requests in flight" if any(self._sending) else "stopping"
-            )
+            sent = sum(map(bool, self._sending))
+            waiting = f"waiting up to {grace:g} s for {sent} requests in flight" if sent else "stopping"
             self._display.note(f"interrupted: {waiting}; press Ctrl-C again to stop at once. All responses so far are kept.")
         for number, task in enumerate(self._crew):
             # The last task is the feeder; the others are workers, and those with a request in flight are not cancelled.
@@ -393,7 +391,6 @@ class Generation:
         while True:
             await pace.enter(tokens)
             attempts += 1
-            self._overdue[number] = 0
             sent_at = self._sending[number] = monotonic()
             begun = begun or sent_at
             try:
@@ -424,10 +421,8 @@ class Generation:
         try:
             return await outcome_of(self._model, request.messages, self._sampling, request.sample)
         except asyncio.CancelledError:
-            task = self._crew[number]
-            if not self._overdue[number] or task.uncancel() > 0:
+            if self._sending[number] != math.inf or self._crew[number].uncancel() > 0:
                 raise
-            self._overdue[number] = 0
             return ModelError("timeout", f"no answer within {self._limits.timeout:g} s")
 
     def _keep(self, job: ClaimedRequest, answer: Completion, attempts: int) -> None:
@@ -462,8 +457,8 @@ class Generation:
             await asyncio.sleep(min(TICK, self._limits.timeout / 8))
             limit = monotonic() - self._limits.timeout
             for number, sent_at in enumerate(self._sending):
-                if 0.0 < sent_at < limit and not self._overdue[number]:
-                    self._overdue[number] = 1
+                if 0.0 < sent_at < limit:
+                    self._sending[number] = math.inf
                     self._crew[number].cancel()
 
     async def _watch(self) -> None:
