@@ -14,7 +14,6 @@ import logging
 import math
 import random
 import sys
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -150,7 +149,9 @@ class RateLimit:
         self._slow_start = True
         self._cut_at = 0.0
         self._cuts_in_a_row = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._slots = asyncio.Semaphore(int(self._width))
+        self._surplus = 0
+        """Slots to withdraw as soon as they are free, because the bound was lowered."""
         self._requests = _MinuteBudget(limits.requests_per_minute)
         self._tokens = _MinuteBudget(limits.tokens_per_minute)
         self._mean_output = 256.0
@@ -174,28 +175,25 @@ class RateLimit:
         if moment > now:
             await asyncio.sleep(moment - now)
         while True:
-            wait = self.paused_until - monotonic() if self.paused_until else 0.0
-            if wait > 0:
+            await self._slots.acquire()
+            wait = self.paused_until - monotonic()
+            if self._surplus or wait > 0:
+                self._free_slot()
                 await asyncio.sleep(wait)
-            elif self.in_flight < int(self._width):
+            else:
                 self.in_flight += 1
                 return
-            else:
-                await self._wait_for_slot()
 
     def leave(self) -> None:
         """Note the end of a request, whatever its outcome."""
         self.in_flight -= 1
-        if self._waiting:
-            self._wake()
+        self._free_slot()
 
     def succeeded(self, reserved: float, input_tokens: int | None, output_tokens: int | None) -> None:
         """Note an answer: raise the bound, and correct the token budget by the actual usage."""
         self._cuts_in_a_row = 0
         if self._width < self._ceiling:
-            self._width = min(self._width + (1.0 if self._slow_start else 1.0 / self._width), float(self._ceiling))
-            if self._waiting:
-                self._wake()
+            self._set_width(min(self._width + (1.0 if self._slow_start else 1.0 / self._width), float(self._ceiling)))
         if output_tokens is not None:
             self._mean_output += 0.05 * (output_tokens - self._mean_output)
             self._tokens.correct((input_tokens or 0) + output_tokens - reserved)
@@ -205,7 +203,7 @@ class RateLimit:
         now = monotonic()
         if sent_at > self._cut_at:
             self._slow_start = False
-            self._width = max(1.0, self._width / 2)
+            self._set_width(max(1.0, self._width / 2))
             self._cut_at = now
             self._cuts_in_a_row += 1
             if retry_after is None:
@@ -213,25 +211,18 @@ class RateLimit:
         if retry_after is not None:
             self.paused_until = max(self.paused_until, now + retry_after)
 
-    async def _wait_for_slot(self) -> None:
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            with suppress(ValueError):
-                self._waiting.remove(turn)
-            if turn.done() and not turn.cancelled():
-                self._wake()  # the slot had just been assigned: pass it on
-            raise
+    def _set_width(self, width: float) -> None:
+        added = int(width) - int(self._width)
+        self._width = width
+        self._surplus += max(0, -added)
+        for _ in range(added):
+            self._free_slot()
 
-    def _wake(self) -> None:
-        free = int(self._width) - self.in_flight
-        while free > 0 and self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                free -= 1
+    def _free_slot(self) -> None:
+        if self._surplus:
+            self._surplus -= 1
+        else:
+            self._slots.release()
 
 
 _RATE_LIMITS: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[tuple[str, Limits], RateLimit]] = WeakKeyDictionary()
