@@ -154,22 +154,19 @@ class WorkQueue:
         self._tally.total += read
         self._exhausted = read == 0
         if fresh:
-            held = await self._call(self._journal.held, list(fresh))
+            held = await _in_thread(self._executor, self._journal.held, list(fresh))
             self._tally.held += len(held)
             self._unclaimed = [ClaimedRequest(*item) for item in fresh.items() if item[0] not in held]
             self._pending.update(one.key for one in self._unclaimed)
 
     async def _claim(self, wanted: list[ClaimedRequest]) -> list[ClaimedRequest]:
-        taken = await self._call(lambda keys: self._journal.claim(keys, self._owner), [one.key for one in wanted])
+        taken = await _in_thread(self._executor, self._journal.claim, [one.key for one in wanted], self._owner)
         self._tally.held += len(taken.held)
         self._pending -= taken.held
         for one in wanted:
             self._awaited.pop(one.key, None)
         self._awaited |= {one.key: one for one in wanted if one.key in taken.others}
         return [one for one in wanted if one.key in taken.mine]
-
-    async def _call(self, function: Callable[[list[bytes]], _Result], keys: list[bytes]) -> _Result:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, function, keys)
 
 
 class Writer:
@@ -180,17 +177,9 @@ class Writer:
 
     def __init__(self, journal: Journal, executor: Executor, owner: Owner, committed: Callable[[list[Row]], None]) -> None:
         self._journal, self._executor, self._owner, self._committed = journal, executor, owner, committed
-        self._rows: list[Row] = []
-        self._beat = monotonic()
-
-    @property
-    def backlog(self) -> int:
+        self.backlog: list[Row] = []
         """Rows not yet committed."""
-        return len(self._rows)
-
-    def add(self, row: Row) -> None:
-        """Queue a row for the next commit."""
-        self._rows.append(row)
+        self._beat = monotonic()
 
     async def run(self) -> None:
         """Commit every quarter of a second until cancelled; raise InputError if the journal cannot be written."""
@@ -202,15 +191,19 @@ class Writer:
 
     async def flush(self) -> None:
         """Commit the queued rows. If the journal cannot be written, the rows stay queued and its InputError is raised."""
-        in_thread = partial(asyncio.get_running_loop().run_in_executor, self._executor)
-        if rows := self._rows.copy():
+        if rows := self.backlog.copy():
             # If the run is cancelled during a commit, its rows stay queued: the last flush records them again, which does no harm.
-            await in_thread(self._journal.record, rows)
-            del self._rows[: len(rows)]
+            await _in_thread(self._executor, self._journal.record, rows)
+            del self.backlog[: len(rows)]
             self._committed(rows)
         if monotonic() - self._beat > HEARTBEAT:
             self._beat = monotonic()
-            await in_thread(self._journal.beat, self._owner)
+            await _in_thread(self._executor, self._journal.beat, self._owner)
+
+
+async def _in_thread(executor: Executor, function: Callable[..., _Result], *given: object) -> _Result:
+    """Call a method of the journal on the thread that owns it."""
+    return await asyncio.get_running_loop().run_in_executor(executor, function, *given)
 
 
 # The run
@@ -248,8 +241,7 @@ class Generation:
         self._local = bool(getattr(model, "local", False))
         self._limits = limits = limits if self._local else within_open_files(limits)
         self.tally = Tally(model.name)
-        self.loop: asyncio.AbstractEventLoop | None = None
-        """The event loop in which `interrupt` schedules the stop."""
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._owner = new_owner()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="tiltmeter-journal")
         keys = Keys(model.fingerprint, sampling)
@@ -275,6 +267,7 @@ class Generation:
             The journal could not be written.
         """
         begun = monotonic()
+        self._loop = asyncio.get_running_loop()
         self._pace = rate_limit_of(self._model.endpoint, self._limits, local=self._local)
         try:
             with _rarer_collections():
@@ -310,12 +303,12 @@ class Generation:
 
     def interrupt(self, *_signal: object) -> None:
         """Stop as a signal would; may be called from any thread."""
-        if self.loop is not None:
-            self.loop.call_soon_threadsafe(partial(self.stop, interrupted=True))
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(partial(self.stop, interrupted=True))
 
     async def _ask_all(self) -> None:
         model = self._model
-        await asyncio.get_running_loop().run_in_executor(self._executor, self._journal.name_model, model.fingerprint, model.name)
+        await _in_thread(self._executor, self._journal.name_model, model.fingerprint, model.name)
         workers = [self._guarded(self._work, number) for number in range(self._limits.max_connections)]
         self._crew = [asyncio.create_task(part) for part in (*workers, self._guarded(self._deal))]
         background = [asyncio.create_task(self._guarded(part)) for part in (self._writer.run, self._watch, self._time_out)]
@@ -331,16 +324,15 @@ class Generation:
 
     async def _settle(self) -> None:
         """Commit the remaining rows and release claims on requests that were not sent."""
-        loop = asyncio.get_running_loop()
         try:
             try:
                 await self._writer.flush()
             finally:
                 # Even if the rows could not be written: otherwise the next run would wait for these claims to expire.
-                await loop.run_in_executor(self._executor, self._journal.release, self._owner)
+                await _in_thread(self._executor, self._journal.release, self._owner)
         except InputError as error:
-            lost = f"; {self._writer.backlog} answers could not be stored" if self._writer.backlog else ""
-            self._error = InputError(f"{error}{lost}")
+            lost = len(self._writer.backlog)
+            self._error = InputError(f"{error}; {lost} answers could not be stored" if lost else str(error))
 
     async def _guarded(self, part: Callable[..., Coroutine[Any, Any, None]], *given: int) -> None:
         """Run one task; if it fails, stop the run, which raises the error at its end."""
@@ -372,7 +364,7 @@ class Generation:
 
     def _is_ahead(self) -> bool:
         """Return whether the feeder has to wait for the workers or the disk; never while the run is stopping."""
-        return not self._stopping and (self._queue.qsize() > self._feed.claim_size or self._writer.backlog > MOST_BACKLOG)
+        return not self._stopping and (self._queue.qsize() > self._feed.claim_size or len(self._writer.backlog) > MOST_BACKLOG)
 
     async def _work(self, number: int) -> None:
         queue = self._queue
@@ -446,7 +438,7 @@ class Generation:
             self.stop(sentence=sentence, grace=GRACE if self._streak.worked else 0.0)
 
     def _write(self, job: ClaimedRequest, status: Literal["ok", "failed"], attempts: int, **columns: Any) -> None:
-        self._writer.add(Row(job.key, self._model.fingerprint, job.request.sample, status, attempts, time.time(), **columns))
+        self._writer.backlog.append(Row(job.key, self._model.fingerprint, job.request.sample, status, attempts, time.time(), **columns))
 
     async def _time_out(self) -> None:
         """Cancel requests that exceed the timeout, by checking all of them periodically: one timer each would cost a tenth of the speed.
