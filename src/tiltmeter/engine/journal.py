@@ -251,12 +251,9 @@ class Journal:
 
     def record(self, rows: Sequence[Row]) -> None:
         """Store finished requests and release the claims on them. Existing answers are never replaced; failures are."""
-        if not rows:
-            return
         kept: dict[bytes, Row] = {}
         for row in rows:  # one row per key, as if they were stored one by one: the first answer, or the last failure
-            before = kept.get(row.key)
-            if before is None or before.status != "ok":
+            if row.key not in kept or kept[row.key].status != "ok":
                 kept[row.key] = _storable_row(row)
         self._do(self._record, list(kept.values()))
 
@@ -273,8 +270,6 @@ class Journal:
 
         Claims of expired owners (see `Liveness`) pass to the next owner that asks for them.
         """
-        if not keys:
-            return Taken(set(), set(), set())
         self._tokens.add(owner.token)
         while True:
             taken, expired = self._do(self._claim, keys, owner)

@@ -113,7 +113,7 @@ def check(where: str | Path) -> Health:
         There is no journal, or it cannot be opened.
     """
     file = journal_file(where)
-    state, problems, notes = _ON_A_SERVER if file is None else _examine_file(file)
+    state, problems, notes = _examine_file(file)
     if file is None or state == "sound":
         with opened_to_read(where) as engine, reading(engine) as connection:
             problems, _ = _row_problems(connection)
@@ -142,7 +142,7 @@ def repair(where: str | Path, *, say: Say = lambda line: None) -> Repaired:
         A run is using the journal, no row can be read, or the disk is full; nothing is changed then.
     """
     file = journal_file(where)
-    state = "sound" if file is None else _examine_file(file)[0]
+    state = _examine_file(file)[0]
     if file is None or state == "sound":
         return _remove_unusable(where, say)
     aside = file.with_name(f"{file.name}.damaged-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}")
@@ -164,11 +164,6 @@ def repair(where: str | Path, *, say: Say = lambda line: None) -> Repaired:
 
 _Examined = tuple[Literal["sound", "foreign log", "damaged"], list[Problem], list[str]]
 """State of a file, its problems, and notes."""
-_ON_A_SERVER: _Examined = (
-    "sound",
-    [],
-    ["only the rows were checked: use the tools of the server to check its files (pg_amcheck, data checksums)"],
-)
 
 
 def _count(connection: Connection) -> int:
@@ -209,14 +204,16 @@ def _remove_unusable(where: str | Path, say: Say) -> Repaired:
     return Repaired(shown(engine.url), "bad rows" if problems else "sound", rows, None, len(keys), None)
 
 
-def _examine_file(file: Path) -> _Examined:
-    """Check whether an SQLite file and its log are sound and belong together; the rows are not checked.
+def _examine_file(file: Path | None) -> _Examined:
+    """Check whether an SQLite file and its log are sound and belong together; the rows are not checked. None: a server.
 
     Raises
     ------
     InputError
         There is no such file, or it cannot be opened.
     """
+    if file is None:
+        return "sound", [], ["only the rows were checked: use the tools of the server to check its files (pg_amcheck, data checksums)"]
     if not file.is_file():
         raise InputError(f"there is no journal {file}; name another with --journal")
     name = log_of(file).name

@@ -165,16 +165,16 @@ def _opened_file(source: str | Path) -> Iterator[_Source]:
         raise InputError(f"cannot import {redacted(str(source))}: there is no such file")
     if path.suffix.lower() not in _KINDS:
         raise InputError(f"{path}: neither a journal nor a file that ends in .parquet or .jsonl")
-    in_lines = path.suffix.lower() != ".parquet"
+    is_parquet = path.suffix.lower() == ".parquet"
+    validate: Callable[[Any], Row] = USABLE_ROW.validate_python if is_parquet else USABLE_ROW.validate_json
 
     def rows() -> Iterator[Row]:
-        for number, record in enumerate(_lines(path) if in_lines else _parquet_records(path), 1):
+        for number, record in enumerate(_parquet_records(path) if is_parquet else _lines(path), 1):
             try:
                 if record:
-                    yield USABLE_ROW.validate_json(record) if isinstance(record, bytes) else USABLE_ROW.validate_python(record)
+                    yield validate(record)
             except ValidationError as error:
-                place = f"{path}, {'line' if in_lines else 'row'} {number}"
-                raise InputError(f"{place}: {flaw_of(error)}; nothing was imported") from None
+                raise InputError(f"{path}, {'row' if is_parquet else 'line'} {number}: {flaw_of(error)}; nothing was imported") from None
 
     yield rows, {}
 
