@@ -178,8 +178,10 @@ def _row_problems(connection: Connection) -> tuple[list[Problem], list[Any]]:
             USABLE_ROW.validate_python(values)
         except ValidationError as error:
             flaws[flaw_of(error)].append(values[0])
-    examples = {flaw: keys[0].hex() if isinstance(keys[0], bytes) else repr(keys[0]) for flaw, keys in flaws.items()}
-    problems = [Problem(f"invalid rows ({flaw})", len(keys), examples[flaw]) for flaw, keys in flaws.items()]
+    problems = []
+    for flaw, keys in flaws.items():
+        example = keys[0].hex() if isinstance(keys[0], bytes) else repr(keys[0])
+        problems.append(Problem(f"invalid rows ({flaw})", len(keys), example))
     if orphans := connection.execute(select(func.count()).select_from(claims).where(_is_orphan())).scalar_one():
         problems.append(Problem("claims without an owner", int(orphans)))
     return problems, [*chain.from_iterable(flaws.values())]
