@@ -56,7 +56,6 @@ _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
 _FETCHED = ("text", "thinking", "finish_reason", "refusal", "input_tokens", "output_tokens", "error_kind", "error_detail", "latency")
 """Columns that `Journal.fetch` reads in addition to key and status."""
-_FREE_TEXTS = ("text", "thinking", "finish_reason", "refusal", "error_detail")
 _PROCESS = re.compile(r"([^|]*)\|(\d{1,18})\|([^|]*)", re.ASCII)
 """Machine, process ID and start time, as written by `new_owner`."""
 
@@ -397,11 +396,10 @@ def _fetch(connection: Connection, keys: Sequence[bytes]) -> DataFrame:
     )
 
 
-def _sql_text(text: str | None) -> str | None:
+def _sql_text(text: str) -> str:
     """Return `text` in a form that every database can store: lone surrogates and NUL, invalid in UTF-8 or SQL, become U+FFFD."""
-    return text if text is None or (text.isascii() and "\0" not in text) else storable(text).replace("\0", "\ufffd")
+    return text if text.isascii() and "\0" not in text else storable(text).replace("\0", "\ufffd")
 
 
 def _storable_row(row: Row) -> Row:
-    kept: dict[str, Any] = {name: _sql_text(getattr(row, name)) for name in _FREE_TEXTS}
-    return row._replace(**kept)
+    return Row._make(_sql_text(value) if isinstance(value, str) else value for value in row)

@@ -207,10 +207,8 @@ class LocalModel(NamedModel):
         try:
             if self._worker is not None:
                 await asyncio.wait([self._worker])
-        except BaseException:
-            thread.shutdown(wait=False)  # the current batch and the thread end at the next token
-            raise
-        thread.shutdown()
+        finally:  # if the wait was cancelled, the current batch and the thread end at the next token
+            thread.shutdown(wait=self._worker is None or self._worker.done())
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         """See `Model.complete`."""
