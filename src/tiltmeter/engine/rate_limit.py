@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message, ModelError
@@ -73,7 +73,7 @@ class Limits:
     def __post_init__(self) -> None:
         for name, least in (("max_connections", 1), ("retries", 0)):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            if type(value) is not int or value < least:
                 raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
         for name in ("requests_per_minute", "tokens_per_minute", "timeout", "deadline"):
             value = getattr(self, name)
@@ -225,16 +225,12 @@ class RateLimit:
             self._slots.release()
 
 
-_RATE_LIMITS: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[tuple[str, Limits], RateLimit]] = WeakKeyDictionary()
+_RATE_LIMITS: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str, Limits], RateLimit] = WeakValueDictionary()
 
 
 def rate_limit_of(endpoint: str, limits: Limits, *, local: bool = False) -> RateLimit:
     """Return the rate limit of an endpoint in the running event loop, shared by all concurrent users with the same limits."""
-    of_loop = _RATE_LIMITS.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
-    found = of_loop.get((endpoint, limits))
-    if found is None:
-        found = of_loop[endpoint, limits] = RateLimit(limits, local=local)
-    return found
+    return _RATE_LIMITS.setdefault((asyncio.get_running_loop(), endpoint, limits), RateLimit(limits, local=local))
 
 
 def retry_delay(error: ModelError, counted: int, elapsed: float, limits: Limits) -> float | None:

@@ -23,6 +23,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from tiltmeter.errors import InputError
+from tiltmeter.llm_json import object_schema
 from tiltmeter.models.base import (
     ALLOWED,
     Completion,
@@ -299,8 +300,7 @@ def _constraint(allowed: Sequence[str], *, by_schema: bool) -> dict[str, Any]:
     """Return the parameters that constrain an answer; a version of vLLM that knows one name of its choice ignores the other."""
     if not by_schema:
         return {"structured_outputs": {"choice": allowed}, "guided_choice": allowed}
-    answer = {"type": "string", "enum": allowed}
-    schema = {"type": "object", "properties": {"answer": answer}, "required": ["answer"], "additionalProperties": False}
+    schema = object_schema(answer={"type": "string", "enum": allowed})
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}}
 
 

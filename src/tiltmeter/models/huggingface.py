@@ -348,7 +348,6 @@ class BulkModel(NamedModel):
     """
 
     local = True
-    runner = "vllm"
     gpus = 0
     """Number of GPUs of its worker; 0 outside a worker, where it cannot be used."""
 
