@@ -249,9 +249,10 @@ class Generation:
         self._writer = Writer(journal, self._executor, self._owner, self._feed.finished)
         self._streak = Streak(model.endpoint, limits)
         self._queue: asyncio.Queue[ClaimedRequest | None] = asyncio.Queue()
-        self._sending = [0.0] * limits.max_connections
-        """When the request of each worker was sent (monotonic clock), or 0 if it has none in flight; infinity once it has timed out."""
         self._crew: list[asyncio.Task[None]] = []
+        """The workers, and the feeder."""
+        self._sending = [0.0] * (limits.max_connections + 1)
+        """When each of them sent its request (monotonic clock); 0 if it has none in flight, infinity once it has timed out."""
         self._stopping = False
         self._error: BaseException | None = None
         self._finished_at: deque[tuple[float, int]] = deque(maxlen=41)
@@ -295,9 +296,8 @@ class Generation:
             sent = sum(map(bool, self._sending))
             waiting = f"waiting up to {grace:g} s for {sent} requests in flight" if sent else "stopping"
             self._display.note(f"interrupted: {waiting}; press Ctrl-C again to stop at once. All responses so far are kept.")
-        for number, task in enumerate(self._crew):
-            # The last task is the feeder; the others are workers, and those with a request in flight are not cancelled.
-            if grace <= 0 or number == len(self._sending) or not self._sending[number]:
+        for task, sent_at in zip(self._crew, self._sending, strict=False):  # there is no crew while the model is being opened
+            if grace <= 0 or not sent_at:
                 task.cancel()
         asyncio.get_running_loop().call_later(grace, self._cancel_crew)
 
@@ -311,7 +311,7 @@ class Generation:
         await _in_thread(self._executor, self._journal.name_model, model.fingerprint, model.name)
         workers = [self._guarded(self._work, number) for number in range(self._limits.max_connections)]
         self._crew = [asyncio.create_task(part) for part in (*workers, self._guarded(self._deal))]
-        background = [asyncio.create_task(self._guarded(part)) for part in (self._writer.run, self._watch, self._time_out)]
+        background = [asyncio.create_task(self._guarded(part)) for part in (self._writer.run, self._watch)]
         try:
             await asyncio.wait(self._crew)
         finally:
@@ -440,23 +440,19 @@ class Generation:
     def _write(self, job: ClaimedRequest, status: Literal["ok", "failed"], attempts: int, **columns: Any) -> None:
         self._writer.backlog.append(Row(job.key, self._model.fingerprint, job.request.sample, status, attempts, time.time(), **columns))
 
-    async def _time_out(self) -> None:
-        """Cancel requests that exceed the timeout, by checking all of them periodically: one timer each would cost a tenth of the speed.
+    async def _watch(self) -> None:
+        """Show the progress, and cancel requests that exceed the timeout (local models have none: their requests wait for their turn).
 
-        Local models have no timeout, because their requests wait for their turn.
+        All requests are checked periodically: one timer each would cost a tenth of the speed.
         """
-        while not self._local:
-            await asyncio.sleep(min(TICK, self._limits.timeout / 8))
-            limit = monotonic() - self._limits.timeout
+        while True:
+            overdue = 0.0 if self._local else monotonic() - self._limits.timeout
             for number, sent_at in enumerate(self._sending):
-                if 0.0 < sent_at < limit:
+                if 0.0 < sent_at < overdue:
                     self._sending[number] = math.inf
                     self._crew[number].cancel()
-
-    async def _watch(self) -> None:
-        while True:
             self._display.update(self._snapshot())
-            await asyncio.sleep(TICK)
+            await asyncio.sleep(min(TICK, self._limits.timeout / 8))
 
     def _snapshot(self) -> Snapshot:
         """Return the current state, including the cost so far."""
