@@ -146,8 +146,8 @@ class RateLimit:
     def __init__(self, limits: Limits, *, local: bool = False) -> None:
         self._ceiling = limits.max_connections
         self._width = float(self._ceiling if local else min(START, self._ceiling))
-        self._slow_start = True
         self._cut_at = 0.0
+        """When the bound was last halved (monotonic clock); 0 if it never was."""
         self._cuts_in_a_row = 0
         self._slots = asyncio.Semaphore(int(self._width))
         self._surplus = 0
@@ -193,7 +193,7 @@ class RateLimit:
         """Note an answer: raise the bound, and correct the token budget by the actual usage."""
         self._cuts_in_a_row = 0
         if self._width < self._ceiling:
-            self._set_width(min(self._width + (1.0 if self._slow_start else 1.0 / self._width), float(self._ceiling)))
+            self._set_width(min(self._width + (1.0 / self._width if self._cut_at else 1.0), float(self._ceiling)))
         if output_tokens is not None:
             self._mean_output += 0.05 * (output_tokens - self._mean_output)
             self._tokens.correct((input_tokens or 0) + output_tokens - reserved)
@@ -202,7 +202,6 @@ class RateLimit:
         """Note an overload reported for a request sent at `sent_at` (monotonic): halve the bound once per burst, pause all requests."""
         now = monotonic()
         if sent_at > self._cut_at:
-            self._slow_start = False
             self._set_width(max(1.0, self._width / 2))
             self._cut_at = now
             self._cuts_in_a_row += 1

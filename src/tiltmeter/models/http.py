@@ -19,7 +19,6 @@ from time import perf_counter
 from typing import Any, Self
 
 import aiohttp
-from multidict import CIMultiDict
 from yarl import URL
 
 from tiltmeter.errors import InputError
@@ -132,7 +131,7 @@ class HttpModel(NamedModel, ABC):
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=_DNS_SECONDS, keepalive_timeout=_KEEPALIVE_SECONDS),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers=CIMultiDict({**common, **self._headers()}),
+            headers=common | self._headers(),
             proxy=None if bypassed else urllib.request.getproxies().get(self._url.scheme),
         )
         return self

@@ -21,7 +21,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models.base import (
@@ -110,8 +110,7 @@ def is_pipeline(one: object) -> bool:
     return any(kind.__name__ == "Pipeline" and kind.__module__.startswith("transformers.") for kind in type(one).__mro__)
 
 
-@dataclass(eq=False, slots=True)
-class WaitingRequest:
+class WaitingRequest(NamedTuple):
     """A request of `LocalModel` with a tokenised prompt."""
 
     row: PromptRow
