@@ -394,17 +394,16 @@ class Generation:
                 pace.succeeded(tokens, answer.input_tokens, answer.output_tokens)
                 self._keep(job, answer, attempts)
                 return
-            overload = is_overload(answer)
             counted += answer.kind != "rate_limit"
             now = monotonic()
             self.tally.errors[answer.kind] += 1
             hopeless = self._streak.attempt_failed(answer, now)
             delay = None if hopeless else retry_delay(answer, counted, now - begun, limits)
-            if overload and delay is not None:
-                pace.overloaded(sent_at, answer.retry_after)
             if delay is None:
                 self._give_up(job, answer, attempts, hopeless)
                 return
+            if is_overload(answer):
+                pace.overloaded(sent_at, answer.retry_after)
             if self._stopping:
                 return
             await asyncio.sleep(delay)

@@ -368,12 +368,15 @@ def release_owners(connection: Connection, tokens: Sequence[str]) -> None:
     connection.execute(delete(owners).where(owners.c.owner.in_(tokens)))
 
 
+ORPHANED = claims.c.owner.not_in(select(owners.c.owner))
+"""SQL condition for claims without an owner."""
+
+
 def _release_expired(connection: Connection, expired: dict[str, int]) -> None:
     """Release claims of expired owners unless they sent a heartbeat meanwhile."""
     for token, beat in sorted(expired.items()):
         connection.execute(delete(owners).where(owners.c.owner == token, owners.c.beat == beat))
-        lives = select(owners.c.owner).where(owners.c.owner == token).exists()
-        connection.execute(delete(claims).where(claims.c.owner == token, ~lives))
+    connection.execute(delete(claims).where(claims.c.owner.in_(list(expired)), ORPHANED))
 
 
 def _fetch(connection: Connection, keys: Sequence[bytes]) -> DataFrame:

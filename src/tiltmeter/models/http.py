@@ -313,10 +313,11 @@ def read_chat_answer(answer: Mapping[str, Any], latency: float) -> Completion:
     ModelError
         A router reports that generation failed (transient).
     """
-    message = found_at(answer, "choices", 0, "message")
+    choice = found_at(answer, "choices", 0)
+    message = found_at(choice, "message")
     if not isinstance(message, dict):
         raise AnswerError("no choice in it, or one without a message")
-    finish, declined = _text(found_at(answer, "choices", 0, "finish_reason")), _text(message.get("refusal"))
+    finish, declined = _text(found_at(choice, "finish_reason")), _text(message.get("refusal"))
     if finish == "error":  # a router reports that its provider failed during generation
         raise ModelError("server", "the endpoint reports that generation failed", status=200)
     text, inline = _read_content(message.get("content"))

@@ -22,8 +22,8 @@ from typing import Any, Literal, NamedTuple
 from pydantic import ValidationError
 from sqlalchemy import Connection, delete, func, select
 
-from tiltmeter.engine.database import claims, completions, for_keys, owners, shown, version_of
-from tiltmeter.engine.journal import Row, open_journal
+from tiltmeter.engine.database import claims, completions, for_keys, shown, version_of
+from tiltmeter.engine.journal import ORPHANED, Row, open_journal
 from tiltmeter.engine.upkeep.holdings import (
     ALONE,
     WITH_LOG,
@@ -182,13 +182,9 @@ def _row_problems(connection: Connection) -> tuple[list[Problem], list[Any]]:
     for flaw, keys in flaws.items():
         example = keys[0].hex() if isinstance(keys[0], bytes) else repr(keys[0])
         problems.append(Problem(f"invalid rows ({flaw})", len(keys), example))
-    if orphans := connection.execute(select(func.count()).select_from(claims).where(_is_orphan())).scalar_one():
+    if orphans := connection.execute(select(func.count()).select_from(claims).where(ORPHANED)).scalar_one():
         problems.append(Problem("claims without an owner", int(orphans)))
     return problems, [*chain.from_iterable(flaws.values())]
-
-
-def _is_orphan() -> Any:
-    return claims.c.owner.not_in(select(owners.c.owner))
 
 
 def _remove_unusable(where: str | Path, say: Say) -> Repaired:
@@ -199,7 +195,7 @@ def _remove_unusable(where: str | Path, say: Say) -> Repaired:
         with opened(where) as engine:
             require_idle(engine, say)
             with engine.begin() as connection:
-                connection.execute(delete(claims).where(_is_orphan()))
+                connection.execute(delete(claims).where(ORPHANED))
                 for _ in for_keys(connection, "DELETE FROM completions WHERE key", keys):
                     pass
                 rows = _count(connection)
