@@ -295,13 +295,14 @@ class Streak:
         if error.kind in _ABOUT_ONE_PROMPT or (self.worked and error.scope == "permanent"):
             return None
         self._given_up += 1
-        if not self.worked and self._given_up >= NOTHING_WORKS_AFTER:
-            if not self._reached:
-                return self._no_server(error)
-            return f"{self._endpoint} answered none of the first {self._given_up} requests, the last with {error}"
-        if self.worked and self._given_up >= max(2 * self._limits.max_connections, NOTHING_WORKS_AFTER):
+        most = max(2 * self._limits.max_connections, NOTHING_WORKS_AFTER) if self.worked else NOTHING_WORKS_AFTER
+        if self._given_up < most:
+            return None
+        if self.worked:
             return f"{self._endpoint} worked before but the last {self._given_up} requests were given up, the last with {error}"
-        return None
+        if not self._reached:
+            return self._no_server(error)
+        return f"{self._endpoint} answered none of the first {self._given_up} requests, the last with {error}"
 
     def _no_server(self, error: ModelError) -> str:
         return f"no server answers at {self._endpoint}: start it, or check the address ({error.detail})"
