@@ -174,8 +174,7 @@ def connect(where: str | Path) -> Engine:
     try:
         if local:
             # One connection, used by one thread at a time under the journal's lock.
-            arguments: dict[str, Any] = {"check_same_thread": False, "timeout": _BUSY_SECONDS}
-            engine = create_engine(url, poolclass=StaticPool, connect_args=arguments)
+            engine = create_engine(url, poolclass=StaticPool, connect_args={"check_same_thread": False, "timeout": _BUSY_SECONDS})
             event.listen(engine, "connect", _on_sqlite_connect)
             event.listen(engine, "begin", _on_sqlite_begin)
             return engine

@@ -7,43 +7,28 @@ finished rows in batches, and a display shows the progress.
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from concurrent.futures import Executor
-from itertools import islice
-from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
-
-from tiltmeter.errors import InputError
-from tiltmeter.models import Message, Sampling
-from tiltmeter.models.base import request_parameters
-
-if TYPE_CHECKING:
-    from tiltmeter.engine.journal import Journal, Owner, Row
-    from tiltmeter.engine.progress import Tally
-
-import gc
 import math
 import time
 from collections import deque
-from collections.abc import Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import islice
+from time import monotonic
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from tiltmeter.engine.journal import Journal, Row, new_owner
+from tiltmeter.engine.journal import Journal, Owner, Row, new_owner
 from tiltmeter.engine.prices import Prices
 from tiltmeter.engine.progress import Display, Snapshot, Tally
 from tiltmeter.engine.rate_limit import Limits, Streak, is_overload, rate_limit_of, retry_delay, within_open_files
-from tiltmeter.errors import ProviderError
-from tiltmeter.models import Completion, Model, ModelError
-
-if TYPE_CHECKING:
-    pass
-
+from tiltmeter.errors import InputError, ProviderError
+from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
+from tiltmeter.models.base import request_parameters
 
 _Result = TypeVar("_Result")
 
@@ -169,22 +154,19 @@ class WorkQueue:
         self._tally.total += read
         self._exhausted = read == 0
         if fresh:
-            held = await self._call(self._journal.held, list(fresh))
+            held = await _in_thread(self._executor, self._journal.held, list(fresh))
             self._tally.held += len(held)
             self._unclaimed = [ClaimedRequest(*item) for item in fresh.items() if item[0] not in held]
             self._pending.update(one.key for one in self._unclaimed)
 
     async def _claim(self, wanted: list[ClaimedRequest]) -> list[ClaimedRequest]:
-        taken = await self._call(lambda keys: self._journal.claim(keys, self._owner), [one.key for one in wanted])
+        taken = await _in_thread(self._executor, self._journal.claim, [one.key for one in wanted], self._owner)
         self._tally.held += len(taken.held)
         self._pending -= taken.held
         for one in wanted:
             self._awaited.pop(one.key, None)
         self._awaited |= {one.key: one for one in wanted if one.key in taken.others}
         return [one for one in wanted if one.key in taken.mine]
-
-    async def _call(self, function: Callable[[list[bytes]], _Result], keys: list[bytes]) -> _Result:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, function, keys)
 
 
 class Writer:
@@ -195,18 +177,9 @@ class Writer:
 
     def __init__(self, journal: Journal, executor: Executor, owner: Owner, committed: Callable[[list[Row]], None]) -> None:
         self._journal, self._executor, self._owner, self._committed = journal, executor, owner, committed
-        self._rows: list[Row] = []
-        self._writing: list[Row] = []
-        self._beat = monotonic()
-
-    @property
-    def backlog(self) -> int:
+        self.backlog: list[Row] = []
         """Rows not yet committed."""
-        return len(self._rows) + len(self._writing)
-
-    def add(self, row: Row) -> None:
-        """Queue a row for the next commit."""
-        self._rows.append(row)
+        self._beat = monotonic()
 
     async def run(self) -> None:
         """Commit every quarter of a second until cancelled; raise InputError if the journal cannot be written."""
@@ -218,29 +191,19 @@ class Writer:
 
     async def flush(self) -> None:
         """Commit the queued rows. If the journal cannot be written, the rows stay queued and its InputError is raised."""
-        loop = asyncio.get_running_loop()
-        if self._rows:
-            self._writing, self._rows = self._rows, []
-            # Shielded: if the run is cancelled during a commit, the commit is awaited, and must not be repeated.
-            commit = loop.run_in_executor(self._executor, self._journal.record, self._writing)
-            try:
-                await asyncio.shield(commit)
-            except asyncio.CancelledError:
-                await asyncio.wait([commit])
-                raise
-            finally:
-                if commit.done():
-                    self._settle(commit)
+        if rows := self.backlog.copy():
+            # If the run is cancelled during a commit, its rows stay queued: the last flush records them again, which does no harm.
+            await _in_thread(self._executor, self._journal.record, rows)
+            del self.backlog[: len(rows)]
+            self._committed(rows)
         if monotonic() - self._beat > HEARTBEAT:
             self._beat = monotonic()
-            await loop.run_in_executor(self._executor, self._journal.beat, self._owner)
+            await _in_thread(self._executor, self._journal.beat, self._owner)
 
-    def _settle(self, commit: asyncio.Future[None]) -> None:
-        rows, self._writing = self._writing, []
-        if commit.cancelled() or commit.exception() is not None:
-            self._rows = rows + self._rows
-        else:
-            self._committed(rows)
+
+async def _in_thread(executor: Executor, function: Callable[..., _Result], *given: object) -> _Result:
+    """Call a method of the journal on the thread that owns it."""
+    return await asyncio.get_running_loop().run_in_executor(executor, function, *given)
 
 
 # The run
@@ -278,8 +241,7 @@ class Generation:
         self._local = bool(getattr(model, "local", False))
         self._limits = limits = limits if self._local else within_open_files(limits)
         self.tally = Tally(model.name)
-        self.loop: asyncio.AbstractEventLoop | None = None
-        """The event loop in which `interrupt` schedules the stop."""
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._owner = new_owner()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="tiltmeter-journal")
         keys = Keys(model.fingerprint, sampling)
@@ -287,10 +249,10 @@ class Generation:
         self._writer = Writer(journal, self._executor, self._owner, self._feed.finished)
         self._streak = Streak(model.endpoint, limits)
         self._queue: asyncio.Queue[ClaimedRequest | None] = asyncio.Queue()
-        self._sending = [0.0] * limits.max_connections
-        """When the request of each worker was sent (monotonic clock), or 0 if it has none in flight."""
-        self._overdue = bytearray(limits.max_connections)
         self._crew: list[asyncio.Task[None]] = []
+        """The workers, and the feeder."""
+        self._sending = [0.0] * (limits.max_connections + 1)
+        """When each of them sent its request (monotonic clock); 0 if it has none in flight, infinity once it has timed out."""
         self._stopping = False
         self._error: BaseException | None = None
         self._finished_at: deque[tuple[float, int]] = deque(maxlen=41)
@@ -306,6 +268,7 @@ class Generation:
             The journal could not be written.
         """
         begun = monotonic()
+        self._loop = asyncio.get_running_loop()
         self._pace = rate_limit_of(self._model.endpoint, self._limits, local=self._local)
         try:
             with _rarer_collections():
@@ -330,27 +293,25 @@ class Generation:
         self.tally.stopped = sentence
         self.tally.interrupted = interrupted
         if interrupted:
-            waiting = (
-                f"waiting up to {grace:g} s for {sum(map(bool, self._sending))} requests in flight" if any(self._sending) else "stopping"
-            )
+            sent = sum(map(bool, self._sending))
+            waiting = f"waiting up to {grace:g} s for {sent} requests in flight" if sent else "stopping"
             self._display.note(f"interrupted: {waiting}; press Ctrl-C again to stop at once. All responses so far are kept.")
-        for number, task in enumerate(self._crew):
-            # The last task is the feeder; the others are workers, and those with a request in flight are not cancelled.
-            if grace <= 0 or number == len(self._sending) or not self._sending[number]:
+        for task, sent_at in zip(self._crew, self._sending, strict=False):  # there is no crew while the model is being opened
+            if grace <= 0 or not sent_at:
                 task.cancel()
         asyncio.get_running_loop().call_later(grace, self._cancel_crew)
 
     def interrupt(self, *_signal: object) -> None:
         """Stop as a signal would; may be called from any thread."""
-        if self.loop is not None:
-            self.loop.call_soon_threadsafe(partial(self.stop, interrupted=True))
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(partial(self.stop, interrupted=True))
 
     async def _ask_all(self) -> None:
         model = self._model
-        await asyncio.get_running_loop().run_in_executor(self._executor, self._journal.name_model, model.fingerprint, model.name)
+        await _in_thread(self._executor, self._journal.name_model, model.fingerprint, model.name)
         workers = [self._guarded(self._work, number) for number in range(self._limits.max_connections)]
         self._crew = [asyncio.create_task(part) for part in (*workers, self._guarded(self._deal))]
-        background = [asyncio.create_task(self._guarded(part)) for part in (self._writer.run, self._watch, self._time_out)]
+        background = [asyncio.create_task(self._guarded(part)) for part in (self._writer.run, self._watch)]
         try:
             await asyncio.wait(self._crew)
         finally:
@@ -363,16 +324,15 @@ class Generation:
 
     async def _settle(self) -> None:
         """Commit the remaining rows and release claims on requests that were not sent."""
-        loop = asyncio.get_running_loop()
         try:
             try:
                 await self._writer.flush()
             finally:
                 # Even if the rows could not be written: otherwise the next run would wait for these claims to expire.
-                await loop.run_in_executor(self._executor, self._journal.release, self._owner)
+                await _in_thread(self._executor, self._journal.release, self._owner)
         except InputError as error:
-            lost = f"; {self._writer.backlog} answers could not be stored" if self._writer.backlog else ""
-            self._error = InputError(f"{error}{lost}")
+            lost = len(self._writer.backlog)
+            self._error = InputError(f"{error}; {lost} answers could not be stored" if lost else str(error))
 
     async def _guarded(self, part: Callable[..., Coroutine[Any, Any, None]], *given: int) -> None:
         """Run one task; if it fails, stop the run, which raises the error at its end."""
@@ -404,7 +364,7 @@ class Generation:
 
     def _is_ahead(self) -> bool:
         """Return whether the feeder has to wait for the workers or the disk; never while the run is stopping."""
-        return not self._stopping and (self._queue.qsize() > self._feed.claim_size or self._writer.backlog > MOST_BACKLOG)
+        return not self._stopping and (self._queue.qsize() > self._feed.claim_size or len(self._writer.backlog) > MOST_BACKLOG)
 
     async def _work(self, number: int) -> None:
         queue = self._queue
@@ -423,7 +383,6 @@ class Generation:
         while True:
             await pace.enter(tokens)
             attempts += 1
-            self._overdue[number] = 0
             sent_at = self._sending[number] = monotonic()
             begun = begun or sent_at
             try:
@@ -435,17 +394,16 @@ class Generation:
                 pace.succeeded(tokens, answer.input_tokens, answer.output_tokens)
                 self._keep(job, answer, attempts)
                 return
-            overload = is_overload(answer)
             counted += answer.kind != "rate_limit"
             now = monotonic()
             self.tally.errors[answer.kind] += 1
             hopeless = self._streak.attempt_failed(answer, now)
             delay = None if hopeless else retry_delay(answer, counted, now - begun, limits)
-            if overload and delay is not None:
-                pace.overloaded(sent_at, answer.retry_after)
             if delay is None:
                 self._give_up(job, answer, attempts, hopeless)
                 return
+            if is_overload(answer):
+                pace.overloaded(sent_at, answer.retry_after)
             if self._stopping:
                 return
             await asyncio.sleep(delay)
@@ -454,10 +412,8 @@ class Generation:
         try:
             return await outcome_of(self._model, request.messages, self._sampling, request.sample)
         except asyncio.CancelledError:
-            task = self._crew[number]
-            if not self._overdue[number] or task.uncancel() > 0:
+            if self._sending[number] != math.inf or self._crew[number].uncancel() > 0:
                 raise
-            self._overdue[number] = 0
             return ModelError("timeout", f"no answer within {self._limits.timeout:g} s")
 
     def _keep(self, job: ClaimedRequest, answer: Completion, attempts: int) -> None:
@@ -481,25 +437,21 @@ class Generation:
             self.stop(sentence=sentence, grace=GRACE if self._streak.worked else 0.0)
 
     def _write(self, job: ClaimedRequest, status: Literal["ok", "failed"], attempts: int, **columns: Any) -> None:
-        self._writer.add(Row(job.key, self._model.fingerprint, job.request.sample, status, attempts, time.time(), **columns))
-
-    async def _time_out(self) -> None:
-        """Cancel requests that exceed the timeout, by checking all of them periodically: one timer each would cost a tenth of the speed.
-
-        Local models have no timeout, because their requests wait for their turn.
-        """
-        while not self._local:
-            await asyncio.sleep(min(TICK, self._limits.timeout / 8))
-            limit = monotonic() - self._limits.timeout
-            for number, sent_at in enumerate(self._sending):
-                if 0.0 < sent_at < limit and not self._overdue[number]:
-                    self._overdue[number] = 1
-                    self._crew[number].cancel()
+        self._writer.backlog.append(Row(job.key, self._model.fingerprint, job.request.sample, status, attempts, time.time(), **columns))
 
     async def _watch(self) -> None:
+        """Show the progress, and cancel requests that exceed the timeout (local models have none: their requests wait for their turn).
+
+        All requests are checked periodically: one timer each would cost a tenth of the speed.
+        """
         while True:
+            overdue = 0.0 if self._local else monotonic() - self._limits.timeout
+            for number, sent_at in enumerate(self._sending):
+                if 0.0 < sent_at < overdue:
+                    self._sending[number] = math.inf
+                    self._crew[number].cancel()
             self._display.update(self._snapshot())
-            await asyncio.sleep(TICK)
+            await asyncio.sleep(min(TICK, self._limits.timeout / 8))
 
     def _snapshot(self) -> Snapshot:
         """Return the current state, including the cost so far."""

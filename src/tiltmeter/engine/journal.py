@@ -56,7 +56,6 @@ _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
 _FETCHED = ("text", "thinking", "finish_reason", "refusal", "input_tokens", "output_tokens", "error_kind", "error_detail", "latency")
 """Columns that `Journal.fetch` reads in addition to key and status."""
-_FREE_TEXTS = ("text", "thinking", "finish_reason", "refusal", "error_detail")
 _PROCESS = re.compile(r"([^|]*)\|(\d{1,18})\|([^|]*)", re.ASCII)
 """Machine, process ID and start time, as written by `new_owner`."""
 
@@ -251,12 +250,9 @@ class Journal:
 
     def record(self, rows: Sequence[Row]) -> None:
         """Store finished requests and release the claims on them. Existing answers are never replaced; failures are."""
-        if not rows:
-            return
         kept: dict[bytes, Row] = {}
         for row in rows:  # one row per key, as if they were stored one by one: the first answer, or the last failure
-            before = kept.get(row.key)
-            if before is None or before.status != "ok":
+            if row.key not in kept or kept[row.key].status != "ok":
                 kept[row.key] = _storable_row(row)
         self._do(self._record, list(kept.values()))
 
@@ -273,8 +269,6 @@ class Journal:
 
         Claims of expired owners (see `Liveness`) pass to the next owner that asks for them.
         """
-        if not keys:
-            return Taken(set(), set(), set())
         self._tokens.add(owner.token)
         while True:
             taken, expired = self._do(self._claim, keys, owner)
@@ -374,12 +368,15 @@ def release_owners(connection: Connection, tokens: Sequence[str]) -> None:
     connection.execute(delete(owners).where(owners.c.owner.in_(tokens)))
 
 
+ORPHANED = claims.c.owner.not_in(select(owners.c.owner))
+"""SQL condition for claims without an owner."""
+
+
 def _release_expired(connection: Connection, expired: dict[str, int]) -> None:
     """Release claims of expired owners unless they sent a heartbeat meanwhile."""
     for token, beat in sorted(expired.items()):
         connection.execute(delete(owners).where(owners.c.owner == token, owners.c.beat == beat))
-        lives = select(owners.c.owner).where(owners.c.owner == token).exists()
-        connection.execute(delete(claims).where(claims.c.owner == token, ~lives))
+    connection.execute(delete(claims).where(claims.c.owner.in_(list(expired)), ORPHANED))
 
 
 def _fetch(connection: Connection, keys: Sequence[bytes]) -> DataFrame:
@@ -402,11 +399,10 @@ def _fetch(connection: Connection, keys: Sequence[bytes]) -> DataFrame:
     )
 
 
-def _sql_text(text: str | None) -> str | None:
+def _sql_text(text: str) -> str:
     """Return `text` in a form that every database can store: lone surrogates and NUL, invalid in UTF-8 or SQL, become U+FFFD."""
-    return text if text is None or (text.isascii() and "\0" not in text) else storable(text).replace("\0", "\ufffd")
+    return text if text.isascii() and "\0" not in text else storable(text).replace("\0", "\ufffd")
 
 
 def _storable_row(row: Row) -> Row:
-    kept: dict[str, Any] = {name: _sql_text(getattr(row, name)) for name in _FREE_TEXTS}
-    return row._replace(**kept)
+    return Row._make(_sql_text(value) if isinstance(value, str) else value for value in row)

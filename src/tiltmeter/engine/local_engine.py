@@ -41,7 +41,6 @@ def run_to_end(run: Generation) -> Tally:
 
 async def _carry_out(run: Generation) -> Tally:
     """Carry out a run in this event loop, with an orderly end after a signal."""
-    run.loop = asyncio.get_running_loop()
     with _stop_on_signal(run):
         return await run.go()
 

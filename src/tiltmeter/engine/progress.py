@@ -111,7 +111,7 @@ class Display(AbstractContextManager["Display"]):
 def in_notebook() -> bool:
     """Return whether this process is a notebook kernel (not IPython in a terminal)."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    return shell is not None and getattr(shell, "kernel", None) is not None
+    return getattr(shell, "kernel", None) is not None
 
 
 def open_display(kind: str | None, total: int, label: str) -> Display:

@@ -14,13 +14,12 @@ import logging
 import math
 import random
 import sys
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message, ModelError
@@ -74,7 +73,7 @@ class Limits:
     def __post_init__(self) -> None:
         for name, least in (("max_connections", 1), ("retries", 0)):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            if type(value) is not int or value < least:
                 raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
         for name in ("requests_per_minute", "tokens_per_minute", "timeout", "deadline"):
             value = getattr(self, name)
@@ -147,10 +146,12 @@ class RateLimit:
     def __init__(self, limits: Limits, *, local: bool = False) -> None:
         self._ceiling = limits.max_connections
         self._width = float(self._ceiling if local else min(START, self._ceiling))
-        self._slow_start = True
         self._cut_at = 0.0
+        """When the bound was last halved (monotonic clock); 0 if it never was."""
         self._cuts_in_a_row = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._slots = asyncio.Semaphore(int(self._width))
+        self._surplus = 0
+        """Slots to withdraw as soon as they are free, because the bound was lowered."""
         self._requests = _MinuteBudget(limits.requests_per_minute)
         self._tokens = _MinuteBudget(limits.tokens_per_minute)
         self._mean_output = 256.0
@@ -174,28 +175,25 @@ class RateLimit:
         if moment > now:
             await asyncio.sleep(moment - now)
         while True:
-            wait = self.paused_until - monotonic() if self.paused_until else 0.0
-            if wait > 0:
+            await self._slots.acquire()
+            wait = self.paused_until - monotonic()
+            if self._surplus or wait > 0:
+                self._free_slot()
                 await asyncio.sleep(wait)
-            elif self.in_flight < int(self._width):
+            else:
                 self.in_flight += 1
                 return
-            else:
-                await self._wait_for_slot()
 
     def leave(self) -> None:
         """Note the end of a request, whatever its outcome."""
         self.in_flight -= 1
-        if self._waiting:
-            self._wake()
+        self._free_slot()
 
     def succeeded(self, reserved: float, input_tokens: int | None, output_tokens: int | None) -> None:
         """Note an answer: raise the bound, and correct the token budget by the actual usage."""
         self._cuts_in_a_row = 0
         if self._width < self._ceiling:
-            self._width = min(self._width + (1.0 if self._slow_start else 1.0 / self._width), float(self._ceiling))
-            if self._waiting:
-                self._wake()
+            self._set_width(min(self._width + (1.0 / self._width if self._cut_at else 1.0), float(self._ceiling)))
         if output_tokens is not None:
             self._mean_output += 0.05 * (output_tokens - self._mean_output)
             self._tokens.correct((input_tokens or 0) + output_tokens - reserved)
@@ -204,8 +202,7 @@ class RateLimit:
         """Note an overload reported for a request sent at `sent_at` (monotonic): halve the bound once per burst, pause all requests."""
         now = monotonic()
         if sent_at > self._cut_at:
-            self._slow_start = False
-            self._width = max(1.0, self._width / 2)
+            self._set_width(max(1.0, self._width / 2))
             self._cut_at = now
             self._cuts_in_a_row += 1
             if retry_after is None:
@@ -213,37 +210,26 @@ class RateLimit:
         if retry_after is not None:
             self.paused_until = max(self.paused_until, now + retry_after)
 
-    async def _wait_for_slot(self) -> None:
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            with suppress(ValueError):
-                self._waiting.remove(turn)
-            if turn.done() and not turn.cancelled():
-                self._wake()  # the slot had just been assigned: pass it on
-            raise
+    def _set_width(self, width: float) -> None:
+        added = int(width) - int(self._width)
+        self._width = width
+        self._surplus += max(0, -added)
+        for _ in range(added):
+            self._free_slot()
 
-    def _wake(self) -> None:
-        free = int(self._width) - self.in_flight
-        while free > 0 and self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                free -= 1
+    def _free_slot(self) -> None:
+        if self._surplus:
+            self._surplus -= 1
+        else:
+            self._slots.release()
 
 
-_RATE_LIMITS: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[tuple[str, Limits], RateLimit]] = WeakKeyDictionary()
+_RATE_LIMITS: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str, Limits], RateLimit] = WeakValueDictionary()
 
 
 def rate_limit_of(endpoint: str, limits: Limits, *, local: bool = False) -> RateLimit:
     """Return the rate limit of an endpoint in the running event loop, shared by all concurrent users with the same limits."""
-    of_loop = _RATE_LIMITS.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
-    found = of_loop.get((endpoint, limits))
-    if found is None:
-        found = of_loop[endpoint, limits] = RateLimit(limits, local=local)
-    return found
+    return _RATE_LIMITS.setdefault((asyncio.get_running_loop(), endpoint, limits), RateLimit(limits, local=local))
 
 
 def retry_delay(error: ModelError, counted: int, elapsed: float, limits: Limits) -> float | None:
@@ -309,13 +295,14 @@ class Streak:
         if error.kind in _ABOUT_ONE_PROMPT or (self.worked and error.scope == "permanent"):
             return None
         self._given_up += 1
-        if not self.worked and self._given_up >= NOTHING_WORKS_AFTER:
-            if not self._reached:
-                return self._no_server(error)
-            return f"{self._endpoint} answered none of the first {self._given_up} requests, the last with {error}"
-        if self.worked and self._given_up >= max(2 * self._limits.max_connections, NOTHING_WORKS_AFTER):
+        most = max(2 * self._limits.max_connections, NOTHING_WORKS_AFTER) if self.worked else NOTHING_WORKS_AFTER
+        if self._given_up < most:
+            return None
+        if self.worked:
             return f"{self._endpoint} worked before but the last {self._given_up} requests were given up, the last with {error}"
-        return None
+        if not self._reached:
+            return self._no_server(error)
+        return f"{self._endpoint} answered none of the first {self._given_up} requests, the last with {error}"
 
     def _no_server(self, error: ModelError) -> str:
         return f"no server answers at {self._endpoint}: start it, or check the address ({error.detail})"

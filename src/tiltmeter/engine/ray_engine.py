@@ -18,7 +18,7 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -263,16 +263,13 @@ class PoolSession:
         self._numbers = count(1)
         self._tasks: list[asyncio.Task[None]] = []
         self._waiting = self._losses = 0
-        self._ready = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         while len(self._pool.actors) < self._pool.least:
             self._pool.hire()
-        self._tasks = [asyncio.create_task(self._begin(actor)) for actor in self._pool.actors]
-        self._tasks.append(asyncio.create_task(self._dismiss_idle()))
-        with suppress(TimeoutError):
-            async with asyncio.timeout(FIRST):
-                await self._ready.wait()
+        begun = [asyncio.create_task(self._begin(actor)) for actor in self._pool.actors]
+        self._tasks += [*begun, asyncio.create_task(self._dismiss_idle())]
+        await asyncio.wait(begun, timeout=FIRST, return_when=asyncio.FIRST_COMPLETED)
         if self.failure:
             await self.__aexit__()
         return self
@@ -325,14 +322,14 @@ class PoolSession:
     async def _begin(self, actor: Any) -> None:
         """Make a worker available for calls when it has started and loaded the work."""
         begun = asyncio.ensure_future(actor.begin.remote(self._work, version("tiltmeter")))
-        failure: TiltmeterError | None = None
         with self._noticing_losses(actor):
-            while not (failure or (await asyncio.wait([begun], timeout=START))[0]):
+            while not (await asyncio.wait([begun], timeout=START))[0]:
                 if not self._calls:
                     cpus, gpus = self._pool.options.cpus, self._pool.options.gpus
                     message = f"the cluster has had no room for a worker with {cpus:g} CPUs and {gpus:g} GPUs for {START} s"
-                    failure = ProviderError(f"{message}: check its resources with `ray status`")
-            if failure := failure or begun.result():
+                    self._fail(ProviderError(f"{message}: check its resources with `ray status`"))
+                    return
+            if failure := begun.result():
                 self._fail(failure)
                 return
             self._calls[actor] = 0
@@ -340,7 +337,6 @@ class PoolSession:
             for before in range(self._slots):
                 self._free.put_nowait((before, next(self._numbers), actor))
             self._grow()
-            self._ready.set()
 
     @contextmanager
     def _noticing_losses(self, actor: Any) -> Iterator[None]:
@@ -367,7 +363,6 @@ class PoolSession:
     def _fail(self, failure: TiltmeterError) -> None:
         """End the session; all calls return this error."""
         self.failure = self.failure or failure
-        self._ready.set()
         self._free.put_nowait((-1, 0, None))
 
     def _replace(self, actor: Any, error: Exception) -> None:

@@ -19,10 +19,10 @@ from time import perf_counter
 from typing import Any, Self
 
 import aiohttp
-from multidict import CIMultiDict
 from yarl import URL
 
 from tiltmeter.errors import InputError
+from tiltmeter.llm_json import object_schema
 from tiltmeter.models.base import (
     ALLOWED,
     Completion,
@@ -131,7 +131,7 @@ class HttpModel(NamedModel, ABC):
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=_DNS_SECONDS, keepalive_timeout=_KEEPALIVE_SECONDS),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers=CIMultiDict({**common, **self._headers()}),
+            headers=common | self._headers(),
             proxy=None if bypassed else urllib.request.getproxies().get(self._url.scheme),
         )
         return self
@@ -299,8 +299,7 @@ def _constraint(allowed: Sequence[str], *, by_schema: bool) -> dict[str, Any]:
     """Return the parameters that constrain an answer; a version of vLLM that knows one name of its choice ignores the other."""
     if not by_schema:
         return {"structured_outputs": {"choice": allowed}, "guided_choice": allowed}
-    answer = {"type": "string", "enum": allowed}
-    schema = {"type": "object", "properties": {"answer": answer}, "required": ["answer"], "additionalProperties": False}
+    schema = object_schema(answer={"type": "string", "enum": allowed})
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}}
 
 
@@ -314,10 +313,11 @@ def read_chat_answer(answer: Mapping[str, Any], latency: float) -> Completion:
     ModelError
         A router reports that generation failed (transient).
     """
-    message = found_at(answer, "choices", 0, "message")
+    choice = found_at(answer, "choices", 0)
+    message = found_at(choice, "message")
     if not isinstance(message, dict):
         raise AnswerError("no choice in it, or one without a message")
-    finish, declined = _text(found_at(answer, "choices", 0, "finish_reason")), _text(message.get("refusal"))
+    finish, declined = _text(found_at(choice, "finish_reason")), _text(message.get("refusal"))
     if finish == "error":  # a router reports that its provider failed during generation
         raise ModelError("server", "the endpoint reports that generation failed", status=200)
     text, inline = _read_content(message.get("content"))

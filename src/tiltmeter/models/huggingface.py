@@ -21,7 +21,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models.base import (
@@ -110,8 +110,7 @@ def is_pipeline(one: object) -> bool:
     return any(kind.__name__ == "Pipeline" and kind.__module__.startswith("transformers.") for kind in type(one).__mro__)
 
 
-@dataclass(eq=False, slots=True)
-class WaitingRequest:
+class WaitingRequest(NamedTuple):
     """A request of `LocalModel` with a tokenised prompt."""
 
     row: PromptRow
@@ -207,10 +206,8 @@ class LocalModel(NamedModel):
         try:
             if self._worker is not None:
                 await asyncio.wait([self._worker])
-        except BaseException:
-            thread.shutdown(wait=False)  # the current batch and the thread end at the next token
-            raise
-        thread.shutdown()
+        finally:  # if the wait was cancelled, the current batch and the thread end at the next token
+            thread.shutdown(wait=self._worker is None or self._worker.done())
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         """See `Model.complete`."""
@@ -350,7 +347,6 @@ class BulkModel(NamedModel):
     """
 
     local = True
-    runner = "vllm"
     gpus = 0
     """Number of GPUs of its worker; 0 outside a worker, where it cannot be used."""
 

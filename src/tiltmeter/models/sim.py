@@ -108,10 +108,12 @@ class SimulatedModel(NamedModel):
     """
 
     def __init__(self, name: str, dials: Dials, *, latency: float = 0.0) -> None:
-        values = dials.mapping()
-        shown = [f"{'bias.' if dial in HARMS else ''}{dial}={value:g}" for dial, value in values.items() if dial not in ("seed", *_EFFECTS)]
-        effects = [f"{dial}={values[dial]:g}" for dial in _EFFECTS if values[dial]]
-        self._dialled = " ".join([f"sim/{VERSION}", *shown, f"seed={dials.seed}", *effects])
+        shown = [
+            f"{'bias.' if dial in HARMS else ''}{dial}={value if dial == 'seed' else f'{value:g}'}"
+            for dial, value in dials.mapping().items()
+            if value or dial not in _EFFECTS
+        ]
+        self._dialled = " ".join([f"sim/{VERSION}", *shown])
         super().__init__(name, self._dialled)
         self.dials, self.latency = dials, latency
         self._plans: dict[bytes, tuple[AnswerPlan, ...]] = {}

@@ -386,9 +386,8 @@ class TextClassifier(CachedTextModel):
             given = tokenizer(list(texts), truncation=True, max_length=length, padding=True, return_tensors="pt")
             logits = model(**given.to(model.device)).logits.float()
             problem = self._weights.config.get("problem_type")
-            if problem == "multi_label_classification" or (problem != "regression" and len(self.labels) == 1):
-                logits = logits.sigmoid()
-            elif problem != "regression":
-                logits = logits.softmax(dim=-1)
+            if problem != "regression":
+                independent = problem == "multi_label_classification" or len(self.labels) == 1
+                logits = logits.sigmoid() if independent else logits.softmax(dim=-1)
             made: Vectors = logits.cpu().numpy()
         return made

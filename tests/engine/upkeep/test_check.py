@@ -355,6 +355,14 @@ def test_pruned_rows_are_not_called_lost(copy: Path) -> None:
     assert (done.was, done.rows, done.claimed, done.lost) == ("damaged", 200, 200, 0)
 
 
+def test_rows_that_kept_high_numbers_after_pruning_are_recovered(copy: Path) -> None:
+    execute(copy, "UPDATE completions SET rowid = rowid + 1000000")
+    damaged(copy, [(36, 4)], b"\x01")  # the number of free pages
+    done = repair(copy)
+    assert (done.was, done.rows, done.lost) == ("damaged", 600, 0)
+    assert list(rows_of(copy).values()) == ROWS
+
+
 def test_a_journal_that_is_open_elsewhere_is_not_replaced(copy: Path) -> None:
     with start_code(HOLD, copy, ready="open") as other:
         damaged(copy, [(20 * PAGE, 2 * PAGE)])

@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import chain
@@ -22,8 +22,8 @@ from typing import Any, Literal, NamedTuple
 from pydantic import ValidationError
 from sqlalchemy import Connection, delete, func, select
 
-from tiltmeter.engine.database import claims, completions, for_keys, owners, shown, version_of
-from tiltmeter.engine.journal import Row, open_journal
+from tiltmeter.engine.database import claims, completions, for_keys, shown, version_of
+from tiltmeter.engine.journal import ORPHANED, Row, open_journal
 from tiltmeter.engine.upkeep.holdings import (
     ALONE,
     WITH_LOG,
@@ -36,15 +36,13 @@ from tiltmeter.engine.upkeep.holdings import (
     reading,
     require_idle,
 )
-from tiltmeter.engine.upkeep.transfer import BATCH, USABLE_ROW, flaw_of, stored_rows
+from tiltmeter.engine.upkeep.transfer import USABLE_ROW, batches, flaw_of, stored_rows
 from tiltmeter.errors import InputError
 
 _MOST_COMPLAINTS = 20
 """Maximum number of errors reported by the database."""
 _SMALLEST_ROW = 100
 """Minimum size of a row in bytes, including its entry in the index of keys."""
-_SAMPLE = 20
-"""Minimum number of row numbers in the rest of the index for an estimate of the number of rows."""
 _MOST_FAILURES = 40_000
 """Consecutive unreadable ranges after which recovery stops: a damaged page hides at most some thousand rows."""
 _LOCKED_BYTES = (512, 0x40000000)
@@ -115,7 +113,7 @@ def check(where: str | Path) -> Health:
         There is no journal, or it cannot be opened.
     """
     file = journal_file(where)
-    state, problems, notes = _ON_A_SERVER if file is None else _examine_file(file)
+    state, problems, notes = _examine_file(file)
     if file is None or state == "sound":
         with opened_to_read(where) as engine, reading(engine) as connection:
             problems, _ = _row_problems(connection)
@@ -124,7 +122,7 @@ def check(where: str | Path) -> Health:
     if state == "foreign log":
         return Health(str(file), state, None, None, None, problems, notes)
     try:
-        with closing(_open_damaged(file)) as damaged:
+        with _opened_damaged(file) as damaged:
             readable, claimed = _copy_readable(damaged, file, lambda rows: None)
     except sqlite3.DatabaseError:
         readable = claimed = 0
@@ -144,7 +142,7 @@ def repair(where: str | Path, *, say: Say = lambda line: None) -> Repaired:
         A run is using the journal, no row can be read, or the disk is full; nothing is changed then.
     """
     file = journal_file(where)
-    state = "sound" if file is None else _examine_file(file)[0]
+    state = _examine_file(file)[0]
     if file is None or state == "sound":
         return _remove_unusable(where, say)
     aside = file.with_name(f"{file.name}.damaged-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}")
@@ -154,7 +152,7 @@ def repair(where: str | Path, *, say: Say = lambda line: None) -> Repaired:
         return _remove_unusable(where, say)._replace(was="foreign log", aside=log_of(aside))
     try:
         # Opened before the file is locked and closed after it is released: opening or closing it in SQLite ends other locks of the process.
-        with closing(_open_damaged(file)) as damaged, _held_alone(file), TemporaryDirectory(prefix=".repair-", dir=file.parent) as folder:
+        with _opened_damaged(file) as damaged, _held_alone(file), TemporaryDirectory(prefix=".repair-", dir=file.parent) as folder:
             fresh = Path(folder) / file.name
             rows, claimed = _save_readable(damaged, file, fresh)
             _swap(file, fresh, aside)
@@ -166,11 +164,6 @@ def repair(where: str | Path, *, say: Say = lambda line: None) -> Repaired:
 
 _Examined = tuple[Literal["sound", "foreign log", "damaged"], list[Problem], list[str]]
 """State of a file, its problems, and notes."""
-_ON_A_SERVER: _Examined = (
-    "sound",
-    [],
-    ["only the rows were checked: use the tools of the server to check its files (pg_amcheck, data checksums)"],
-)
 
 
 def _count(connection: Connection) -> int:
@@ -185,15 +178,13 @@ def _row_problems(connection: Connection) -> tuple[list[Problem], list[Any]]:
             USABLE_ROW.validate_python(values)
         except ValidationError as error:
             flaws[flaw_of(error)].append(values[0])
-    examples = {flaw: keys[0].hex() if isinstance(keys[0], bytes) else repr(keys[0]) for flaw, keys in flaws.items()}
-    problems = [Problem(f"invalid rows ({flaw})", len(keys), examples[flaw]) for flaw, keys in flaws.items()]
-    if orphans := connection.execute(select(func.count()).select_from(claims).where(_is_orphan())).scalar_one():
+    problems = []
+    for flaw, keys in flaws.items():
+        example = keys[0].hex() if isinstance(keys[0], bytes) else repr(keys[0])
+        problems.append(Problem(f"invalid rows ({flaw})", len(keys), example))
+    if orphans := connection.execute(select(func.count()).select_from(claims).where(ORPHANED)).scalar_one():
         problems.append(Problem("claims without an owner", int(orphans)))
     return problems, [*chain.from_iterable(flaws.values())]
-
-
-def _is_orphan() -> Any:
-    return claims.c.owner.not_in(select(owners.c.owner))
 
 
 def _remove_unusable(where: str | Path, say: Say) -> Repaired:
@@ -204,21 +195,23 @@ def _remove_unusable(where: str | Path, say: Say) -> Repaired:
         with opened(where) as engine:
             require_idle(engine, say)
             with engine.begin() as connection:
-                connection.execute(delete(claims).where(_is_orphan()))
+                connection.execute(delete(claims).where(ORPHANED))
                 for _ in for_keys(connection, "DELETE FROM completions WHERE key", keys):
                     pass
                 rows = _count(connection)
     return Repaired(shown(engine.url), "bad rows" if problems else "sound", rows, None, len(keys), None)
 
 
-def _examine_file(file: Path) -> _Examined:
-    """Check whether an SQLite file and its log are sound and belong together; the rows are not checked.
+def _examine_file(file: Path | None) -> _Examined:
+    """Check whether an SQLite file and its log are sound and belong together; the rows are not checked. None: a server.
 
     Raises
     ------
     InputError
         There is no such file, or it cannot be opened.
     """
+    if file is None:
+        return "sound", [], ["only the rows were checked: use the tools of the server to check its files (pg_amcheck, data checksums)"]
     if not file.is_file():
         raise InputError(f"there is no journal {file}; name another with --journal")
     name = log_of(file).name
@@ -265,67 +258,50 @@ def _rows_hidden_by_log(file: Path) -> int:
     return counts[0] - counts[1] if counts[0] > counts[1] and not _complaints(file, ALONE) else 0
 
 
-def _open_damaged(file: Path) -> sqlite3.Connection:
+@contextmanager
+def _opened_damaged(file: Path) -> Iterator[sqlite3.Connection]:
     """Open a connection that reads as much of a damaged file as possible; raise sqlite3.DatabaseError if nothing can be read."""
-    connection = open_file_to_read(file)
-    try:
+    with closing(open_file_to_read(file)) as connection:
         connection.execute("PRAGMA writable_schema=ON")  # read the file even if it is shorter than its header says
         connection.execute("PRAGMA cell_size_check=ON")
         connection.execute("BEGIN")
         if connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'completions'").fetchone() != (1,):
             raise sqlite3.DatabaseError("no table of answers")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+        yield connection
 
 
 def _copy_readable(damaged: sqlite3.Connection, file: Path, keep: Callable[[list[Row]], None]) -> tuple[int, int]:
     """Pass every readable and valid row to `keep` in batches; return their number, and the number of rows expected.
 
-    The index of keys lists every row. If a part of it cannot be read, the highest row number is used instead: rows are numbered from 1 in
+    The index of keys lists every row. If it cannot be read completely, the highest row number is used instead: rows are numbered from 1 in
     the order of insertion, so that this number is too high if rows were pruned.
     """
-    most = sum(one.stat().st_size for one in (file, log_of(file)) if one.exists()) // _SMALLEST_ROW
-    query = "SELECT rowid FROM completions INDEXED BY sqlite_autoindex_completions_1 WHERE key >= ? AND key < ?"
-    listed: set[int] = set()
-    complete, highest_lost = True, 0
-    for first in range(256):
-        try:
-            listed.update(
-                number for (number,) in damaged.execute(query, (bytes([first]), bytes([first + 1]) if first < 255 else b"\xff" * 33))
-            )
-        except sqlite3.DatabaseError:
-            complete = False
-    highest = max((number for number in listed if 0 < number <= most), default=0)
-    expected = len(listed)
-    if not complete:
-        try:
-            (last,) = damaged.execute("SELECT coalesce(max(rowid), 0) FROM completions").fetchone()
-        except sqlite3.DatabaseError:
-            last = -1
-        if highest <= last <= most:
-            expected = highest = last
-        else:  # at least one row at the end is lost; keys are hashes, so that the listed row numbers are a random sample
-            expected, highest_lost = highest, 1
-            highest = min(most, 2 * highest + BATCH) if len(listed) > _SAMPLE else most
-    readable = 0
-    for rows in _readable_rows(damaged, highest):
+    readable = highest = 0
+    for batch in batches(_readable_rows(damaged)):
+        rows = [row for _, *values in batch if (row := _usable(values))]
         keep(rows)
         readable += len(rows)
-    return readable, max(readable + highest_lost, expected)
+        highest = batch[-1][0]
+    most = sum(one.stat().st_size for one in (file, log_of(file)) if one.exists()) // _SMALLEST_ROW
+    for expected in ("count(*) FROM completions INDEXED BY sqlite_autoindex_completions_1", "coalesce(max(rowid), 0) FROM completions"):
+        with suppress(sqlite3.DatabaseError):
+            (number,) = damaged.execute(f"SELECT {expected}").fetchone()
+            if number <= most:
+                return readable, max(readable, number)
+    return readable, max(readable, highest) + 1  # at least one row at the end is lost
 
 
-def _readable_rows(damaged: sqlite3.Connection, highest: int) -> Iterator[list[Row]]:
-    """Yield the readable and valid rows up to this row number, in batches."""
-    query = f"SELECT {', '.join(Row._fields)} FROM completions WHERE rowid BETWEEN ? AND ?"  # noqa: S608 - constant names
-    ranges = [(low, min(low + BATCH - 1, highest)) for low in range(1, highest + 1, BATCH)][::-1]
+def _readable_rows(damaged: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
+    """Yield the row number and the values of every row that can be read, in order."""
+    query = f"SELECT rowid, {', '.join(Row._fields)} FROM completions WHERE rowid BETWEEN ? AND ? ORDER BY rowid"  # noqa: S608 - constant names
+    ranges = [(1, 2**63 - 1)]
     failures = 0
     while ranges and failures < _MOST_FAILURES:
         low, high = ranges.pop()
         try:
-            yield [row for row in map(_usable, damaged.execute(query, (low, high)).fetchall()) if row]
-            failures = 0
+            for row in damaged.execute(query, (low, high)):
+                yield row
+                low, failures = max(low, row[0] + 1), 0  # numbers in a damaged file need not ascend
         except sqlite3.DatabaseError:
             failures += 1
             if low < high:
@@ -333,7 +309,7 @@ def _readable_rows(damaged: sqlite3.Connection, highest: int) -> Iterator[list[R
                 ranges += [(middle + 1, high), (low, middle)]
 
 
-def _usable(values: tuple[Any, ...]) -> Row | None:
+def _usable(values: Sequence[Any]) -> Row | None:
     """Return a valid row, or None."""
     with suppress(ValidationError):
         row = USABLE_ROW.validate_python(values)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count, islice
 from pathlib import Path
-from typing import IO, Annotated, Any, NamedTuple
+from typing import IO, Annotated, Any, NamedTuple, TypeVar
 
 import polars as pl
 from polars import DataFrame, Float64, Int64, String, col
@@ -26,6 +26,7 @@ from tiltmeter.yaml_files import first_error
 
 BATCH = 10_000
 """Rows in memory at a time."""
+_Item = TypeVar("_Item")
 _KINDS = (".parquet", ".jsonl", ".ndjson")
 _SQLITE = b"SQLite format 3\0"
 _TYPES = {"BLOB": pl.Binary(), "FLOAT": Float64(), "INTEGER": Int64()}
@@ -83,7 +84,7 @@ def export_rows(where: str | Path, file: str | Path | IO[bytes], *, models: Sequ
         rows = sum(1 for _ in read())  # validates all rows before anything is written
 
         def frames() -> Iterator[DataFrame]:
-            return (DataFrame(batch, schema=COLUMNS, orient="row") for batch in _batches(read()))
+            return (DataFrame(batch, schema=COLUMNS, orient="row") for batch in batches(read()))
 
         if not isinstance(file, str | Path):
             _write_lines(frames(), file)
@@ -124,7 +125,7 @@ def import_rows(source: str | Path, journal: str | Path) -> Imported:
         rows = sum(1 for _ in read())  # validates all rows before anything is written
         with open_journal(journal) as target:
             before = target.counts()
-            for batch in _batches(read()):
+            for batch in batches(read()):
                 target.record(batch)
             for fingerprint, name in names.items():
                 target.name_model(fingerprint, name)
@@ -164,16 +165,16 @@ def _opened_file(source: str | Path) -> Iterator[_Source]:
         raise InputError(f"cannot import {redacted(str(source))}: there is no such file")
     if path.suffix.lower() not in _KINDS:
         raise InputError(f"{path}: neither a journal nor a file that ends in .parquet or .jsonl")
-    in_lines = path.suffix.lower() != ".parquet"
+    is_parquet = path.suffix.lower() == ".parquet"
+    validate: Callable[[Any], Row] = USABLE_ROW.validate_python if is_parquet else USABLE_ROW.validate_json
 
     def rows() -> Iterator[Row]:
-        for number, record in enumerate(_lines(path) if in_lines else _parquet_records(path), 1):
+        for number, record in enumerate(_parquet_records(path) if is_parquet else _lines(path), 1):
             try:
                 if record:
-                    yield USABLE_ROW.validate_json(record) if isinstance(record, bytes) else USABLE_ROW.validate_python(record)
+                    yield validate(record)
             except ValidationError as error:
-                place = f"{path}, {'line' if in_lines else 'row'} {number}"
-                raise InputError(f"{place}: {flaw_of(error)}; nothing was imported") from None
+                raise InputError(f"{path}, {'row' if is_parquet else 'line'} {number}: {flaw_of(error)}; nothing was imported") from None
 
     yield rows, {}
 
@@ -216,7 +217,8 @@ def flaw_of(error: ValidationError) -> str:
     return f"{f'its {name} is not valid' if name else 'it is not a row'}: {first['msg'][0].lower()}{first['msg'][1:]}"
 
 
-def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
+def batches(rows: Iterator[_Item]) -> Iterator[list[_Item]]:
+    """Yield the rows in lists of at most `BATCH`."""
     while batch := list(islice(rows, BATCH)):
         yield batch
 
