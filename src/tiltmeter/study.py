@@ -16,6 +16,7 @@ import polars as pl
 from polars import Boolean, DataFrame, Expr, Float64, Int32, Int64, LazyFrame, Series, String, col, lit, when
 
 from tiltmeter import stats
+from tiltmeter.errors import InputError
 from tiltmeter.models import Classifier as Classifier, Encoder as Encoder, Message, Sampling
 from tiltmeter.readers.outcomes import OUTCOMES as OUTCOMES
 
@@ -441,6 +442,14 @@ def as_findings(table: DataFrame, part: Part, settings: Settings, definition: De
     population = when(col.low.is_not_null()).then(lit(ITEMS_LIKE_THESE)).otherwise(lit(THESE_ITEMS))
     found = found.with_columns(col(Float64).fill_nan(None))
     return found.with_columns(estimand=pl.coalesce("estimand", population), key=col.key.fill_null(value=False))
+
+
+def refuse_alike(groups: Series, place: str) -> None:
+    """Raise InputError if groups differ only in upper and lower case; `place` names the file."""
+    alike = groups.unique().sort()
+    alike = alike.filter(alike.str.to_lowercase().is_duplicated())
+    if len(alike):
+        raise InputError(f"{place}: groups differ only in upper and lower case ({', '.join(alike)}); write them in one way")
 
 
 def labels_meant(rows: DataFrame) -> Series:

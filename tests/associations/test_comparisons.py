@@ -163,7 +163,7 @@ def test_own_texts_are_compared_as_asked(tiltmeter: Tiltmeter, tmp_path: Path, l
     [
         (("--reference", "woman"), "there is no group 'woman' to compare with: did you mean women"),
         (("--against", "all"), "-P against=all"),
-        (("--pair", "group"), "no value of this column has texts of two groups"),
+        (("--pair", "group"), "--group and --pair name the same column 'group'"),
         (("--cluster", "autor"), "--cluster autor"),
         (("--reference", "men", "--definition", "paper"), "fixes what is compared"),
     ],

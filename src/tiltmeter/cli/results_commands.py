@@ -197,6 +197,8 @@ def label(
     given = {"--output": output, "--from": filled, "--judge": judge}
     if len(chosen := [flag for flag, value in given.items() if value is not None]) > 1:
         raise InputError(f"{' and '.join(chosen)} cannot be combined; omit one of them")
+    if filled is not None and (part or model):
+        raise InputError("--from adds the labels of the whole file; omit --part and --model")
     run = runs.load(name)
     if filled is not None or judge is not None:
         found = tm.label(

@@ -299,11 +299,13 @@ def _check_caveats(run: Run, rules: Rules) -> list[Check]:
 
 
 def _findings(run: Run) -> DataFrame:
-    """Return the findings of a run; raises InputError if they do not match run.json, for example after an interrupted write."""
-    findings = run.findings
-    noted = run.about["tables"].get("findings")
-    if not isinstance(noted, dict) or noted.get("sha256") != sha256(run.folder.table_path("findings")):
-        raise InputError(f"{run.place}: findings.parquet does not match run.json; run the study again to recreate both")
+    """Return the findings of a run; raises InputError if a table does not match run.json, for example after an interrupted write."""
+    findings, tables = run.findings, run.about["tables"]
+    noted = {name: about["sha256"] for name, about in tables.items() if isinstance(about, dict) and "sha256" in about}
+    for name in {"findings": None} | noted:
+        path = run.folder.table_path(name)
+        if path.is_file() and sha256(path) != noted.get(name):
+            raise InputError(f"{run.place}: {name}.parquet does not match run.json; run the study again to recreate both")
     return findings.with_columns(col("estimate", "low", "high", "p", "q").fill_nan(None), name=metric_name())
 
 

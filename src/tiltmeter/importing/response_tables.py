@@ -127,6 +127,12 @@ def read_texts(path: Source, columns: TextColumns) -> DataFrame:
         for column in names:
             option = "group" if flag == "identity" else flag
             check_known(column, table.columns, f"--{option} {column}: {path} has no such column")
+    flags: dict[str, str] = {}
+    for flag, names in chosen.items():
+        for column in names:
+            if (other := flags.setdefault(column, flag)) != flag and {flag, other} & {"text", "identity"}:
+                one, two = (f"--{'group' if each == 'identity' else each}" for each in (other, flag))
+                raise InputError(f"{one} and {two} name the same column {column!r}; omit one of them")
     values = {}
     for name in chosen.pop("feature"):
         numbers = table[name].cast(Float64, strict=False)

