@@ -213,11 +213,6 @@ def diagnose(
         ).with_columns(
             below_four_fifths=col.impact_high < FOUR_FIFTHS,
             outlier=Series(found.outlier.ravel(), nan_to_null=True).cast(Boolean),
-            **{
-                name: Series(getattr(found, name).ravel(), nan_to_null=True) for name in ("difference", "difference_low", "difference_high")
-            },
-            p=Series(found.difference_p.ravel(), nan_to_null=True),
-            q=Series(benjamini_hochberg(found.difference_p.reshape(len(statistics), -1), axis=1).ravel(), nan_to_null=True),
         ),
     )
 
@@ -307,7 +302,7 @@ def _notes(found: Computed, statistics: Mapping[str, Statistic], columns: Sequen
     kinds = np.array(list(COMPARISONS))
     present = (~np.isnan(found.estimate)).sum(axis=-1)[..., None]
     spread = found.compared[..., [list(COMPARISONS).index("range")]]
-    scale = np.nanmax(np.abs(np.where(np.isnan(found.estimate), 0.0, found.estimate)), axis=-1)[..., None]
+    scale = np.fmax.reduce(np.abs(found.estimate), axis=-1, initial=0.0)[..., None]
     paired = np.array([one.paired for one in statistics.values()])[:, None, None]
     unpaired = np.array([name not in baselines for name in columns])[None, :, None]
     by_dixon = np.char.startswith(kinds, "dixon")
@@ -320,8 +315,7 @@ def _notes(found: Computed, statistics: Mapping[str, Statistic], columns: Sequen
         ALL_EQUAL: (by_dixon | np.char.startswith(kinds, "max_")) & (spread <= 1e-9 * scale),
         NOT_A_RATIO: kinds == "ratio",
     }
-    holds = [np.broadcast_to(part, found.compared.shape) for part in reasons.values()]
-    notes = np.select(holds, list(reasons), NOT_DEFINED).astype(object)
+    notes = np.select(list(reasons.values()), list(reasons), NOT_DEFINED).astype(object)
     notes[~np.isnan(found.compared)] = None
     return notes
 

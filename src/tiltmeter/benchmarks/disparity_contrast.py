@@ -139,13 +139,17 @@ def _contrasts(pair: _Pair, columns: DataFrame, names: list[str]) -> list[DataFr
     tables = _tables(pair)
     held = rows_with_value(pair.sides[0].values + pair.sides[1].values, pair.sides[0])
     shares = np.array([1.0 if one.share else np.inf for one in statistics.values()])[:, None, None]
-    gaps = [after - before for before, after in tables[:3]]
-    found = stats.paired_difference(gaps[0][..., 0], gaps[1], gaps[2], units=held, reach=shares, level=level)
     axes = cross(DataFrame({"statistic": list(statistics)}), columns.select("generation", "feature", "calibrated"))
-    made = [_with_numbers(cross(axes, DataFrame({"group": names})), gaps[0], found, held)]
+    of_groups = cross(axes, DataFrame({"group": names}))
+
+    def paired(gaps: list[Floats], units: Index, reach: Floats) -> stats.PairedDifference:
+        observed, resampled, exchanged = gaps
+        return stats.paired_difference(observed[..., 0], resampled, exchanged, units=units, reach=reach, level=level)
+
+    gaps = [after - before for before, after in tables[:3]]
+    made = [_with_numbers(of_groups, gaps[0], paired(gaps, held, shares), held)]
     apart = [minus_others(gap, held) for gap in gaps]
-    found = stats.paired_difference(apart[0][..., 0], apart[1], apart[2], units=held, reach=2 * shares, level=level)
-    compared = _with_numbers(cross(axes, DataFrame({"group": names})), apart[0], found, held)
+    compared = _with_numbers(of_groups, apart[0], paired(apart, held, 2 * shares), held)
     made.append(compared.filter(col.statistic.is_in([statistic for _, statistic in KEY])).with_columns(comparison=lit(MINUS_OTHERS)))
     spreads = [stats.GroupValues(np.moveaxis(table, -2, -1), formulas) for table in tables]
     roots = np.asarray(pair.roots.max() + 1)
@@ -155,11 +159,10 @@ def _contrasts(pair: _Pair, columns: DataFrame, names: list[str]) -> list[DataFr
         gaps = [after - before for before, after in values[:3]]
         reach = np.asarray({"ratio": 1.0, "range": shares}.get(comparison, np.inf))
         if entry.none is None:
-            found = stats.paired_difference(gaps[0][..., 0], gaps[1], gaps[2], units=roots, reach=reach, level=level)
+            found, how = paired(gaps, roots, reach), None
         else:
-            found = _lifted(entry.extreme, [entry.extreme * (value - entry.none) for value in values], reach, level)
-        table = _with_numbers(axes, gaps[0], found, roots)
-        made.append(table.with_columns(comparison=lit(comparison), how=lit(None if entry.none is None else LIFTED)))
+            found, how = _lifted(entry.extreme, [entry.extreme * (value - entry.none) for value in values], reach, level), LIFTED
+        made.append(_with_numbers(axes, gaps[0], found, roots).with_columns(comparison=lit(comparison), how=lit(how)))
     return made
 
 
