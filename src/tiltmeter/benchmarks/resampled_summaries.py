@@ -219,13 +219,9 @@ def compute(design: Design, request: SummaryRequest) -> Computed:
     widest = max(1, TABLE_CELLS // (repeats * design.groups * len(request.statistics)))
     width = min(widest, -(-columns // workers))
     chunks = [slice(first, first + width) for first in range(0, columns, width)]
-    computed = partial(_computed_chunk, design, request)
-    if workers == 1:
-        found = list(map(computed, chunks))
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            found = list(pool.map(computed, chunks))
-    return found[0] if len(found) == 1 else Computed(*(np.concatenate(parts, axis=1) for parts in zip(*found, strict=True)))
+    with ThreadPoolExecutor(workers) as pool:
+        found = list(pool.map(partial(_computed_chunk, design, request), chunks))
+    return Computed(*(np.concatenate(parts, axis=1) for parts in zip(*found, strict=True)))
 
 
 def _cores() -> int:

@@ -276,7 +276,7 @@ def _checked_lists(groups: Mapping[str, Sequence[str]] | None, targets: Sequence
 def _known_texts(texts: Texts) -> tuple[Series, int]:
     """Return the texts that are neither null nor blank, and the number of the others."""
     given = Series("text", texts, dtype=String)
-    kept = given.filter(given.str.strip_chars().str.len_chars().fill_null(0) > 0)
+    kept = given.filter(given.str.strip_chars() != "")
     return kept, len(given) - len(kept)
 
 
@@ -396,7 +396,7 @@ def _distances(totals: Floats) -> Floats:
 def _ratios(totals: Floats, metric: str) -> Floats:
     """Compute log10 ratios, (R, 2, T + 2) -> (R, T); NaN where a word does not co-occur with both groups."""
     met, surroundings, named = totals[:, :, :-2], totals[:, :, -2:-1], totals[:, :, -1:]
-    share = ratio(met, surroundings * named) if metric == PUBLISHED else ratio(met, surroundings)
+    share = ratio(met, surroundings * named if metric == PUBLISHED else surroundings)
     of_both = ratio(share[:, 0], share[:, 1])
     found: Floats = np.log10(np.where(of_both > 0.0, of_both, np.nan))
     return found

@@ -291,12 +291,12 @@ class SourcePage:
     """Links in the running text to existing articles of a wiki, in order."""
 
 
-def page_of(source: str, title: str, document: SourceDocument, licence: str | None = None) -> SourcePage:
+def page_of(source: str, title: str, document: SourceDocument) -> SourcePage:
     """Convert a document to a page; `title` is used if the document has none."""
     if document.text:
-        return SourcePage(source, document.title or title, document.text, "ok", document.note, licence, document.links)
+        return SourcePage(source, document.title or title, document.text, "ok", document.note, links=document.links)
     status: Literal["failed", "empty"] = "failed" if document.note else "empty"
-    return SourcePage(source, document.title or title, "", status, document.note or "it contains no text", licence)
+    return SourcePage(source, document.title or title, "", status, document.note or "it contains no text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,18 +361,18 @@ def read_files(paths: Mapping[str, Sequence[str]], *, licence: str | None = None
             return SourceDocument(note=f"the file cannot be read: {error.strerror}")
 
     groups = cache(_read_groups)
+    more = {"source_tag": "local", "licence": licence}
     found: list[FoundPage] = []
     files = [(concept, file) for concept, names in paths.items() for name in names for file in _files_of(home / name, concept)]
     for concept, file in files:
         source = str(file.relative_to(home) if file.is_relative_to(home) else file)
         if file.suffix.lower() != ".json":
-            found.append((concept, page_of(source, file.stem, read(file), licence), {"source_tag": "local"}))
+            found.append((concept, page_of(source, file.stem, read(file)), more))
             continue
         for title, texts in _group_of(file, groups(file), concept).items():
             # Each sentence is kept as a paragraph, as the text is already split.
             document = SourceDocument(join_paragraphs([texts] if isinstance(texts, str) else texts))
-            page = page_of(f"{source}#{title}", title.partition("/")[2].replace("_", " "), document, licence)
-            found.append((concept, page, {"source_tag": "local"}))
+            found.append((concept, page_of(f"{source}#{title}", title.partition("/")[2].replace("_", " "), document), more))
     return found
 
 

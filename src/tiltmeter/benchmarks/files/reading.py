@@ -318,11 +318,10 @@ def _tied_to_roots(table: DataFrame) -> DataFrame:
     )
     is_root = col.branched_from.is_null()
     # SAGED converts the concepts of branches to lower case; use the spelling of the roots.
-    names = tagged.filter(is_root).select("folded", name="concept").unique("folded", keep="first")
+    names = tagged.filter(is_root).unique("folded", keep="first", maintain_order=True)
     group = ("branched_from", "concept", "source_tag")
     blocks = (
-        tagged.join(names, on="folded", how="left", maintain_order="left")
-        .with_columns(concept=pl.coalesce("name", "concept"))
+        tagged.with_columns(concept=col.folded.replace_strict(names["folded"], names["concept"], default=col.concept))
         .with_columns(block=pl.struct(group).rle_id(), turn=pl.int_range(pl.len()).over(group), size=pl.len().over(group))
         .with_columns(whole=col.block.n_unique().over(group) == 1)
     )
@@ -331,4 +330,4 @@ def _tied_to_roots(table: DataFrame) -> DataFrame:
     tag = pl.concat_str(lit("branch of "), "branched_from", lit(": "), "source_tag")  # as in `branch`
     return tied.with_columns(
         root=when("whole").then(pl.coalesce("root", "key")).otherwise("key"), source_tag=pl.coalesce(tag, "source_tag")
-    ).drop("folded", "name", "block", "turn", "size", "whole")
+    )
