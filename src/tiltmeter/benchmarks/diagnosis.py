@@ -470,14 +470,14 @@ def _diagnosed(wide: Wide, settings: Settings) -> tuple[dict[str, DataFrame], Da
     apart = found.groups.filter(col.difference.is_not_null(), col.statistic.is_in([statistic for _, statistic in KEY]))
     numbers_of = {"estimate": "difference", "low": "difference_low", "high": "difference_high"}
     apart = apart.select("statistic", "column", "group", "p", "q", comparison=lit(MINUS_OTHERS), **numbers_of)
+    disparities = found.disparities.filter(col.comparison.is_in(COMPARED)).drop("group")
+    numbers = pl.concat([disparities, means, found.statistics, apart], how="diagonal")
     named = wide.columns.drop("baseline")
     tables = {
         name: table.join(named, on="column", maintain_order="left").drop("column")
-        for name, table in {**found._asdict(), "means": means, "apart": apart}.items()
+        for name, table in {**found._asdict(), "numbers": numbers}.items()
     }
-    disparities = tables["disparities"].filter(col.comparison.is_in(COMPARED)).drop("group")
-    numbers = pl.concat([disparities, tables.pop("means"), tables["statistics"], tables.pop("apart")], how="diagonal")
-    return tables, numbers
+    return tables, tables.pop("numbers")
 
 
 def _methods(paired: bool) -> Expr:
@@ -594,8 +594,8 @@ def _widening(answers: DataFrame, definition: DisparityDefinition, seed: int) ->
         *((col(name) / col(name).max()).round(ROUNDING).alias(f"of_{name}") for name in ("influence", "pull")),
         lot=Series(np.random.default_rng(seed).permutation(found.height)),
     ).sort("of_influence", "of_pull", "lot", descending=[True, True, False])
-    in_turn = ranked.with_columns(turn=pl.int_range(pl.len()).over("subject")).sort("turn", maintain_order=True)
-    return in_turn.head(SHOWN).sort("of_influence", "of_pull", "lot", descending=[True, True, False])
+    placed = ranked.with_row_index("place").with_columns(turn=pl.int_range(pl.len()).over("subject"))
+    return placed.sort("turn", "place").head(SHOWN).sort("place")
 
 
 def _influences(answers: DataFrame, definition: DisparityDefinition) -> DataFrame:

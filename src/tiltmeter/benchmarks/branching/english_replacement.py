@@ -140,7 +140,7 @@ def _compiled(table: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str] | Non
 
 def _replaced(text: str, pattern: re.Pattern[str], forms: Mapping[str, list[_Form]]) -> str:
     loud = text.isupper()
-    decomposed = not text.isascii() and not unicodedata.is_normalized("NFC", text) and unicodedata.is_normalized("NFD", text)
+    decomposed = not unicodedata.is_normalized("NFC", text) and unicodedata.is_normalized("NFD", text)
     pieces: list[str] = []
     end = 0
     for match in pattern.finditer(text):
