@@ -287,7 +287,7 @@ def _table(title: str, rows: DataFrame, note: str = "") -> Table:
 def _intervals(title: str, measure: str, rows: DataFrame, null: float | None = None, note: str = "") -> Intervals:
     drawn = [
         IntervalRow(
-            f"{row['words']}, {row['values']}", row["label"], row[measure], row[f"{measure}_low"], row[f"{measure}_high"], None, (), null
+            f"{row['words']}, {row['values']}", row["label"], row[measure], row[f"{measure}_low"], row[f"{measure}_high"], null_value=null
         )
         for row in rows.sort("calibrated", maintain_order=True).iter_rows(named=True)
     ]
@@ -336,8 +336,7 @@ def _feature(feature: str, rows: DataFrame, numbers: DataFrame, examples: DataFr
     others = numbers.filter(comparison="minus_others", statistic="mean", feature=feature)
     if others.height:
         blocks.append(_numbers("comparisons of a group with the mean of the others", others, "Chance is the value without a difference."))
-    shifts = numbers.filter(col.shift.is_not_null(), ~col.calibrated, feature=feature, statistic="mean")
-    shifts = shifts.filter(col.comparison.is_null())
+    shifts = numbers.filter(col.shift.is_not_null(), col.comparison.is_null(), ~col.calibrated, feature=feature, statistic="mean")
     if shifts.height:
         apart = shifts.filter("apart", col.group.is_not_null()).select(pl.format("{} ({})", "group", "label")).to_series()
         note = f"The intervals with and without the role do not overlap for: {', '.join(apart) or 'no group'}."

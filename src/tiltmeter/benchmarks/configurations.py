@@ -75,7 +75,7 @@ class BenchmarkOptions:
     clusters: int | Literal["silhouette"] | None
     encoder: str
     also: tuple[str, ...]
-    statistics: tuple[str, ...] | None
+    statistics: tuple[str, ...]
 
 
 def options_of(settings: Settings) -> BenchmarkOptions:
@@ -100,7 +100,7 @@ def options_of(settings: Settings) -> BenchmarkOptions:
         clusters=_clusters(given.get("clusters")),
         encoder=given["encoder"],
         also=listed.get("also", ()),
-        statistics=listed.get("statistics"),
+        statistics=listed.get("statistics", DEFAULT_STATISTICS),
     )
 
 

@@ -383,6 +383,8 @@ COMPARED = ("range", "ratio", "sd", "max_abs_z", "dixon_q")
 """Comparisons that become findings; the table `disparities` has all comparisons."""
 KEY = (("range", "mean"), ("ratio", "selection_rate"))
 """(comparison, statistic) of the key findings."""
+IS_OF_KEY = col.statistic.is_in([statistic for _, statistic in KEY])
+"""Whether a number is one of these statistics."""
 MINUS_OTHERS = "minus_others"
 """Comparison of a group with the mean of the others; a finding for the statistics of KEY."""
 NULLS = {"range": 0.0, "sd": 0.0, "ratio": 1.0, MINUS_OTHERS: 0.0}
@@ -461,13 +463,13 @@ def _diagnosed(wide: Wide, settings: Settings) -> tuple[dict[str, DataFrame], Da
         groups=["group"],
         columns=columns,
         baselines=wide.baselines,
-        statistics=options_of(settings).statistics or DEFAULT_STATISTICS,
+        statistics=options_of(settings).statistics,
         definition=settings.definition,
         permutations=PERMUTATIONS,
         **drawn,
     )
     means = overall_means(wide.table, columns, group="group", definition=settings.definition, **drawn).with_columns(statistic=lit("mean"))
-    apart = found.groups.filter(col.difference.is_not_null(), col.statistic.is_in([statistic for _, statistic in KEY]))
+    apart = found.groups.filter(col.difference.is_not_null(), IS_OF_KEY)
     numbers_of = {"estimate": "difference", "low": "difference_low", "high": "difference_high"}
     apart = apart.select("statistic", "column", "group", "p", "q", comparison=lit(MINUS_OTHERS), **numbers_of)
     disparities = found.disparities.filter(col.comparison.is_in(COMPARED)).drop("group")

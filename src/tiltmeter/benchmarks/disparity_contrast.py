@@ -13,9 +13,8 @@ from tiltmeter.arrays import Floats, Index
 from tiltmeter.benchmarks.configurations import BASELINES, options_of
 from tiltmeter.benchmarks.diagnosis import (
     COMPARED,
-    DEFAULT_STATISTICS,
     DEFINITIONS,
-    KEY,
+    IS_OF_KEY,
     MINUS_OTHERS,
     SummaryOptions,
     cross,
@@ -83,7 +82,7 @@ def contrast_of(first: DataFrame, second: DataFrame, settings: Settings) -> Data
     tables = [rows.join(one.table, on=keys, how="left", maintain_order="left") for one in wide]
     groups, roots = rows["group"].unique().sort().to_list(), ranks(rows["root"])
     unit, baselines = wide[0].unit, wide[0].baselines
-    statistics = find_statistics(options_of(settings).statistics or DEFAULT_STATISTICS)
+    statistics = find_statistics(options_of(settings).statistics)
     drawn = settings.resamples
     formulas = DEFINITIONS[settings.definition].formulas
     request = SummaryRequest(statistics, SummaryOptions(), formulas, settings.level, drawn, drawn, settings.seed)
@@ -150,7 +149,7 @@ def _contrasts(pair: _Pair, columns: DataFrame, names: list[str]) -> list[DataFr
     made = [_with_numbers(of_groups, gaps[0], paired(gaps, held, shares), held)]
     apart = [minus_others(gap, held) for gap in gaps]
     compared = _with_numbers(of_groups, apart[0], paired(apart, held, 2 * shares), held)
-    made.append(compared.filter(col.statistic.is_in([statistic for _, statistic in KEY])).with_columns(comparison=lit(MINUS_OTHERS)))
+    made.append(compared.filter(IS_OF_KEY).with_columns(comparison=lit(MINUS_OTHERS)))
     spreads = [stats.GroupValues(np.moveaxis(table, -2, -1), formulas) for table in tables]
     roots = np.asarray(pair.roots.max() + 1)
     for comparison in COMPARED:
