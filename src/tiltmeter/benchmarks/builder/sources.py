@@ -191,10 +191,6 @@ def _elements(root: Any) -> Iterator[Any]:
     return (element for element in root.iter() if isinstance(element.tag, str))
 
 
-def _classes(element: Any) -> set[str]:
-    return set((element.get("class") or "").split())
-
-
 def _is_unread(element: Any) -> bool:
     if element.tag in _UNREAD or _UNREAD_CLASS.search(element.get("class") or "") or element.get("role") == "navigation":
         return True
@@ -205,7 +201,7 @@ def _blocks(root: Any) -> Iterator[Any]:
     """Yield paragraphs and captions, without nested ones."""
     inside: set[Any] = set()
     for element in _elements(root):
-        if element not in inside and (element.tag in _BLOCKS or _classes(element) & _CAPTION_CLASSES):
+        if element not in inside and (element.tag in _BLOCKS or not _CAPTION_CLASSES.isdisjoint(element.classes)):
             inside.update(element.iterdescendants())
             yield element
 
@@ -224,7 +220,7 @@ def _links(blocks: Iterable[Any]) -> Iterator[Link]:
     for block in blocks:
         for anchor in block.iter("a"):
             title, label = anchor.get("title"), tidy(anchor.text_content())
-            if title and label and anchor.get("href") and not _classes(anchor) & {"new", "external", "extiw"}:
+            if title and label and anchor.get("href") and anchor.classes.isdisjoint(("new", "external", "extiw")):
                 yield Link(tidy(title), label)
 
 
