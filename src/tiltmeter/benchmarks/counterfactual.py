@@ -127,7 +127,7 @@ class _DistanceByPrompt(_PromptMean):
     def __init__(self, scored: _Scored) -> None:
         units, segment = np.unique(scored.unit, return_inverse=True)
         self._ladder = _Ladder(scored, segment, scored.cell)
-        own = np.bincount(segment[self._ladder.pair], weights=self._ladder.area, minlength=len(units)).astype(np.float64)
+        own = np.bincount(segment[self._ladder.pair], weights=self._ladder.area).astype(np.float64)
         super().__init__(units, own, scored.units)
         self._prompts = len(units)
         self._changes = bool(np.bincount(segment).max() > 1)  # exchanging the only pair of a prompt has no effect

@@ -69,7 +69,7 @@ class LayoutPlan(NamedTuple):
 
 def as_observed(design: Design) -> LayoutPlan:
     """Return the plan with a single layout, the observed data."""
-    rows = [np.nonzero(design.codes == group)[0][None, :] for group in range(design.groups)]
+    rows = [np.flatnonzero(design.codes == group)[None, :] for group in range(design.groups)]
     return LayoutPlan(1, lambda first, last: rows)
 
 
@@ -82,7 +82,7 @@ def permutation(design: Design, size: int, seed: int) -> LayoutPlan:
     """Return a plan that permutes group labels among the rows of each unit, or among all rows if there are no units."""
     units = np.zeros_like(design.codes) if design.units is None else design.units
     order = np.argsort(units, kind="stable")
-    places = [np.nonzero(design.codes[order] == group)[0] for group in range(design.groups)]
+    places = [np.flatnonzero(design.codes[order] == group) for group in range(design.groups)]
 
     def layout(first: int, last: int) -> Layout:
         # The integer part keeps the units in order; the random fraction shuffles the rows within a unit.
@@ -104,7 +104,7 @@ def bootstrap(design: Design, size: int, seed: int) -> LayoutPlan:
     sizes = np.bincount(strata)
     begins, lengths = (np.repeat(of_stratum, sizes) for of_stratum in (np.cumsum(sizes) - sizes, sizes))
     number = DataFrame({"unit": units, "group": design.codes}).select(pl.int_range(pl.len()).over("unit", "group")).to_series().to_numpy()
-    tables = [_rows_of_units(np.nonzero(design.codes == group)[0], number, units, strata, order) for group in range(design.groups)]
+    tables = [_rows_of_units(np.flatnonzero(design.codes == group), number, units, strata, order) for group in range(design.groups)]
 
     def layout(first: int, last: int) -> Layout:
         shares = _random_numbers([seed, 2], first, last, len(order))
@@ -118,7 +118,7 @@ def _rows_of_units(rows: Index, number: Index, units: Index, strata: Index, orde
     """Return the draws that may yield a row of a group, and the rows of each unit in the group, shape (units, most rows of a unit)."""
     table = np.full((len(strata), number[rows].max() + 1), len(units), dtype=np.intp)
     table[units[rows], number[rows]] = rows
-    return np.nonzero(np.isin(strata[order], strata[units[rows]]))[0], table
+    return np.flatnonzero(np.isin(strata[order], strata[units[rows]])), table
 
 
 def _strata(codes: Index, groups: int, units: Index) -> Index:

@@ -186,8 +186,8 @@ def propose_replacements(words: Sequence[str], root: str, target: str, judge: Ju
     for part, reply in zip(parts, _ask(judge, "analogous", fields, read_pairs, schema=_SCHEMA), strict=True):
         proposed = {old.strip().casefold(): new for old, new in reply.value or [] if isinstance(old, str)}
         for word in part:
-            given = proposed.get(word.casefold())
-            new = " ".join(given.split()) if isinstance(given, str) else ""
+            new = proposed.get(word.casefold())
+            new = " ".join(new.split()) if isinstance(new, str) else ""
             if reply.problem:
                 proposal.left_out[word] = f"the judge's answer could not be used: {reply.problem}"
             elif not new:
