@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ from tiltmeter.benchmarks.resampled_summaries import (
     summaries,
 )
 from tiltmeter.stats import COMPARISONS, lifted_interval
-from tiltmeter.study import CONTRASTS, Settings, conform
+from tiltmeter.study import CONTRASTS, Settings, beside, conform
 
 HOW = "paired bootstrap of {}, t interval; p also by exchanging the sides of roots"
 LIFTED = "intervals of both sides, each corrected for the upward bias of a distance between groups; p by exchanging the sides of roots"
@@ -48,7 +49,7 @@ TABLES = 8
 class _Pair(NamedTuple):
     """Both sides as arrays with the same rows and columns."""
 
-    sides: tuple[Design, Design]
+    sides: Sequence[Design]
     roots: Index
     request: SummaryRequest
 
@@ -79,7 +80,7 @@ def contrast_of(first: DataFrame, second: DataFrame, settings: Settings) -> Data
     rows = wide[0].table.join(wide[1].table, on=keys, how="semi", maintain_order="left").select(keys)
     if columns.is_empty() or rows["group"].n_unique() < 2 or rows["root"].n_unique() < 2:
         return None
-    tables = [rows.join(one.table, on=keys, how="left", maintain_order="left") for one in wide]
+    tables = [beside(rows, one.table, *keys) for one in wide]
     groups, roots = rows["group"].unique().sort().to_list(), ranks(rows["root"])
     unit, baselines = wide[0].unit, wide[0].baselines
     statistics = find_statistics(options_of(settings).statistics)
@@ -91,7 +92,7 @@ def contrast_of(first: DataFrame, second: DataFrame, settings: Settings) -> Data
     for chosen in columns.iter_slices(widest):
         sides = [design_of(table, chosen["column"].to_list(), baselines, ranks(rows["group"]), unit) for table in tables]
         with np.errstate(all="ignore"):
-            made += _contrasts(_Pair((sides[0], sides[1]), roots, request), chosen, groups)
+            made += _contrasts(_Pair(sides, roots, request), chosen, groups)
     units = "roots with all their branches" if unit else "prompts within each group"
     several = wide[0].columns["generation"].n_unique() > 1
     found = pl.concat(made, how="diagonal").with_columns(

@@ -69,7 +69,7 @@ class Builder:
     def stages(self) -> tuple[Stage, ...]:
         """The stages in order; the last one produces the table `benchmark`."""
         spec, sources, assemble, domain = self._spec, self._spec.sources, self._spec.assemble, {"domain": self._spec.domain}
-        given, branch = assemble.kind == "given", spec.branch
+        given = assemble.kind == "given"
         prompt_table = StageTable(BENCHMARK, required=("key", "root", "concept", "prompt"))
         saged = self._files(sources.saged)
         keywords = Stage(
@@ -115,8 +115,8 @@ class Builder:
             },
             ("prompts",),
             self._replacements,
-            asks=branch is not None and branch.descriptors is not None,
-            rests_on=self._files(branch.table if branch and isinstance(branch.table, str) else None) | self._of_spec("branch"),
+            asks=self._branch.descriptors is not None,
+            rests_on=self._files(self._branch.table if isinstance(self._branch.table, str) else None) | self._of_spec("branch"),
         )
         branches = Stage(
             "branches",
@@ -126,10 +126,10 @@ class Builder:
             rests_on=self._of_spec(branch={"counterfactual_baseline"}),
         )
         benchmark = Stage(
-            "benchmark", {"benchmark": prompt_table}, ("branches" if branch else "prompts",), lambda table, settings, tools: table
+            "benchmark", {"benchmark": prompt_table}, ("branches" if spec.branch else "prompts",), lambda table, settings, tools: table
         )
         found = () if given else (keywords, pages, sentences)
-        return (*found, prompts, *((replacements, branches) if branch else ()), benchmark)
+        return (*found, prompts, *((replacements, branches) if spec.branch else ()), benchmark)
 
     def _of_spec(self, *keys: str, concepts: Iterable[str] = (), **inside: set[str]) -> dict[str, Any]:
         """Return these keys of the spec; for some keys, only the named fields."""
