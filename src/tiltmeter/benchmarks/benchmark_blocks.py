@@ -305,7 +305,8 @@ def _groups(measured: DataFrame, different: DataFrame, asked: DataFrame, level: 
     if mine.height < 2:
         return []
     place = None if baseline.is_empty() else baseline[0]
-    rows = [IntervalRow("", *row, null_value=place) for row in mine.select("group", "estimate", "low", "high").iter_rows()]
+    numbers = mine.select("group", "estimate", "low", "high").iter_rows()
+    rows = [IntervalRow("", group, value, low, high, null_value=place) for group, value, low, high in numbers]
     differs = when(col.from_others > 0).then(lit("higher than the others'")).when(col.from_others < 0).then(lit("lower than the others'"))
     further = [Column("the mean is", mine.select(differs).to_series().to_list())] if mine["from_others"].count() else []
     note = "" if place is None else f"Mean of the baseline texts (the line of the figure): {number(place)}."

@@ -41,6 +41,7 @@ from tiltmeter.stats import (
     SummaryOptions,
     benjamini_hochberg,
     original_verdicts,
+    ratio,
 )
 from tiltmeter.stats.disparity import LARGEST, SMALLEST
 from tiltmeter.study import EXAMPLES, NAMED, Part, Settings, as_findings, beside, conform, sql_where
@@ -620,9 +621,9 @@ def _influences(answers: DataFrame, definition: DisparityDefinition) -> DataFram
         .with_columns(total=col.total - col.mean + when(alone).then(0.0).otherwise(rest), prompts=col.prompts - alone)
     )
     places = mine["group"].to_numpy()
-    own = np.where(mine["prompts"] > 0, mine["total"] / mine["prompts"], np.nan)
+    own = ratio(mine["total"], mine["prompts"])
     without = np.tile(means, (mine.height, 1))
     without[np.arange(mine.height), places] = own
     ranges = [COMPARISONS["range"].compute(GroupValues(values, definition.formulas)) for values in (means[None], without)]
-    pull = np.nan_to_num(np.abs(means[places] - own), nan=0.0)
+    pull = np.nan_to_num(np.abs(means[places] - own))
     return mine.with_columns(influence=Series(ranges[0] - ranges[1]), pull=Series(pull)).filter(col.influence.is_finite())

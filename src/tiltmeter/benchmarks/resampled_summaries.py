@@ -427,11 +427,11 @@ def _comparisons(
             low, high = (np.take_along_axis(side, np.maximum(group, 0)[:, None], axis=1)[:, 0] for side in (group_low, group_high))
         else:
             low, _, high = column_quantiles(samples, request.level)
-        results.append((raw, np.where(unknown, np.nan, low), np.where(unknown, np.nan, high), p, group.astype(np.float64)))
+        results.append((*np.where(unknown, np.nan, (raw, low, high, p)), group))
     test = here.dixon
     outlier = np.where(observed == here.max[:, None], test.high[:, None], np.where(observed == here.min[:, None], test.low[:, None], 0.0))
     outlier = np.where(np.isnan(observed) | np.isnan(test.critical)[:, None], np.nan, outlier > test.critical[:, None])
-    return (*(np.stack(part, axis=-1) for part in zip(*results, strict=True)), here.z, outlier)
+    return (*np.stack(results, axis=-1), here.z, outlier)
 
 
 def _least_share(tested: _Tested, here: GroupValues, level: float) -> Floats:
