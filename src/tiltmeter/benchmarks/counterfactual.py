@@ -405,7 +405,7 @@ def _similarity(metric: str, compare: _Compare, pairs: list[_Pairs], asked: _Ans
     values = compare(pl.concat([pair.first for pair in pairs]), pl.concat([pair.second for pair in pairs])).to_numpy()
     # Similarity of consecutive answers to a prompt about one group.
     both = asked.rows.join(asked.rows.with_columns(col.k - 1), on=["unit", "group", "k"], suffix="_b").sort("unit", "group", "k")
-    alike = both.select("unit", "group", alike=compare(both["row"], both["row_b"])) if both.height else both.with_columns(alike=0.0)
+    alike = both.with_columns(alike=compare(both["row"], both["row_b"]))
     within = alike.group_by("unit", "group", maintain_order=True).agg(col.alike.mean()).drop_nulls()
     ends = np.cumsum([len(pair.first) for pair in pairs])
     for pair, mine in zip(pairs, np.split(values, ends[:-1]), strict=True):

@@ -359,11 +359,8 @@ def _totals_and_draws(contexts: _Contexts, texts: int, resamples: int, permutati
     """Compute totals over texts (G, C), of resampled texts (R, G, C), and with the groups exchanged within texts (D, G, C)."""
     counts, hits = list(contexts.groups.values()), contexts.hits
     totals = np.stack([count.sum(axis=0) for count in counts])
-    none = np.empty((0, *totals.shape))
-    if not len(hits):
-        return totals, none, none
     samples = [np.stack([weights[:, hits] @ count for count in counts], axis=1) for weights in resampled(texts, resamples, seed)]
-    nulls = [none]
+    nulls = [np.empty((0, *totals.shape))]
     for draw in exchange_draws(len(hits), len(counts), permutations, seed):
         place_of = np.argsort(draw, axis=2)  # new position of each group in a text
         moved = np.zeros((len(draw), *totals.shape))
