@@ -205,9 +205,8 @@ _NEAR, _FAR = 24, 400
 def _cased(here: _Found) -> str:
     made = written_like(here.word, here.form.old, here.new)
     # At the beginning of a sentence, a replacement in lower case is capitalised ("the Netherlands").
-    if made[:1].islower() and here.word[:1].isupper() and _SENTENCE.search(here.ahead[-_NEAR:]):
-        return made[:1].upper() + made[1:]
-    return made
+    begins = made[:1].islower() and here.word[:1].isupper() and _SENTENCE.search(here.ahead[-_NEAR:])
+    return _capitalised(made) if begins else made
 
 
 def _with_article(here: _Found) -> str:
@@ -223,7 +222,7 @@ def _with_article(here: _Found) -> str:
     if wants:
         loud = here.loud or (is_acronym(here.word) and not is_acronym(here.form.old))
         article += "N" if loud and found[1] == "A" else "n"
-    return here.before[: len(here.before) - len(found[0])] + article + found[2]
+    return here.before.removesuffix(found[0]) + article + found[2]
 
 
 def _possessive(here: _Found, new: str) -> str:
@@ -287,11 +286,11 @@ def plural(word: str) -> str | None:
     no plural (numbers, words in other alphabets).
     """
     tail = found.group() if (found := _HEAD.search(word)) else ""
-    head = word[: len(word) - len(tail)]
+    head = word.removesuffix(tail)
     last = re.split(r"[\s-]", head)[-1]
     if not last or "LATIN" not in unicodedata.name(last[-1], ""):
         return None
-    return head[: len(head) - len(last)] + _plural_of_one(last) + tail
+    return head.removesuffix(last) + _plural_of_one(last) + tail
 
 
 def _plural_of_one(word: str) -> str:
@@ -370,11 +369,16 @@ def written_like(found: str, old: str, new: str) -> str:
         return new.upper()
     if found == found.lower():
         return _WORD.sub(lambda word: word[0] if is_acronym(word[0]) else word[0].lower(), new)
-    capital = new[:1].upper() + new[1:]
+    capital = _capitalised(new)
     if found[1:] == old[1:]:  # they differ in the case of the first letter only
         if found[:1].isupper():
             return capital
         return new[:1].lower() + new[1:] if new.split()[0].casefold() in FUNCTION_WORDS else new
     if all(word[0].isupper() for word in _WORD.findall(found) if word.lower() not in _SMALL):
-        return capital[:1] + _WORD.sub(lambda word: word[0] if word[0] in _SMALL else word[0][:1].upper() + word[0][1:], capital)[1:]
+        return capital[:1] + _WORD.sub(lambda word: word[0] if word[0] in _SMALL else _capitalised(word[0]), capital)[1:]
     return new
+
+
+def _capitalised(text: str) -> str:
+    """Return the text with a capital first letter and no other change."""
+    return text[:1].upper() + text[1:]

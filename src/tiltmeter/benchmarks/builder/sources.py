@@ -162,12 +162,12 @@ def read_html(markup: str) -> SourceDocument:
 
     markup = markup.replace("\0", "")
     if not markup.strip():
-        return SourceDocument("")
+        return SourceDocument()
     parser = lxml.html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
     try:
         root = lxml.html.document_fromstring(markup.encode("utf-8", errors="replace"), parser=parser)
     except lxml.etree.LxmlError:
-        return SourceDocument("")
+        return SourceDocument()
     title = tidy(root.xpath("string((//title | //h1)[1])"))
     for element in list(_elements(root)):
         if _is_unread(element) and element.getparent() is not None:  # emptied and not removed, as removal joins ever longer texts
@@ -289,10 +289,10 @@ class SourcePage:
 
 def page_of(source: str, title: str, document: SourceDocument) -> SourcePage:
     """Convert a document to a page; `title` is used if the document has none."""
+    title, problem = document.title or title, document.note
     if document.text:
-        return SourcePage(source, document.title or title, document.text, "ok", document.note, links=document.links)
-    status: Literal["failed", "empty"] = "failed" if document.note else "empty"
-    return SourcePage(source, document.title or title, "", status, document.note or "it contains no text")
+        return SourcePage(source, title, document.text, problem=problem, links=document.links)
+    return SourcePage(source, title, status="failed" if problem else "empty", problem=problem or "it contains no text")
 
 
 @dataclass(frozen=True, slots=True)
