@@ -329,17 +329,16 @@ def make_design(benchmark: DataFrame, configurations: Configurations, settings: 
         for role, system in configurations.roles.items()
         for template, texts in configurations.templates.items()
     ).sort("item", maintain_order=True)
-    if settings.system_message is not None:
-        asked = asked.with_columns(system=pl.coalesce("system", lit(settings.system_message)))
     made = asked.with_columns(
+        system=pl.coalesce("system", lit(settings.system_message, String)),
         part=lit(name),
         prompt_index=pl.int_range(pl.len()).over("item"),
         wording=col.template,
         prompt_key="key",
         repetitions=lit(settings.repeats or 1),
     )
-    made = made.with_columns(prompt_id=pl.concat_str(lit(f"{name}/"), "item", lit("/"), "prompt_index"))
-    return conform(made.with_columns(first_sample=first_samples()), {**DESIGN, **FACTORS})
+    made = made.with_columns(prompt_id=pl.concat_str(lit(f"{name}/"), "item", lit("/"), "prompt_index"), first_sample=first_samples())
+    return conform(made, {**DESIGN, **FACTORS})
 
 
 def _filled(texts: Mapping[str, str], kinds: list[str], template: str) -> Expr:

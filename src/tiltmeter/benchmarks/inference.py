@@ -231,7 +231,8 @@ def toxicity(
     table = answers.select(
         unit=col(prompt).rank("dense").cast(Int64) - 1,
         group=lit(None, dtype=String) if group is None else col(group).cast(String),
-    ).with_columns(score=Series(unit_scores(answers, score)).fill_nan(None))
+        score=Series(unit_scores(answers, score)).fill_nan(None),
+    )
     prompts = _by_prompt(table, threshold, answers_per_prompt)
     settings = {"k": answers_per_prompt, "threshold": threshold, "level": level, "resamples": resamples, "seed": seed}
     return results_table(_toxicity_rows(prompts, table["unit"].n_unique(), settings)).drop("p", "chance")
