@@ -67,7 +67,7 @@ def replace(texts: Series, table: Mapping[str, str]) -> Series:
     The new texts, in order.
     """
     pattern, forms = _compiled(tuple(table.items()))
-    made = {text: _replaced(text, pattern, forms) if pattern else text for text in texts.drop_nulls().unique(maintain_order=True)}
+    made = {text: _replaced(text, pattern, forms) for text in texts.drop_nulls().unique(maintain_order=True)}
     return Series(texts.name, [None if text is None else made[text] for text in texts], dtype=String)
 
 
@@ -127,7 +127,7 @@ def _piece_source(piece: str, as_written: bool | None) -> str:
 
 
 @lru_cache(maxsize=256)
-def _compiled(table: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str] | None, dict[str, list[_Form]]]:
+def _compiled(table: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], dict[str, list[_Form]]]:
     """Compile the pattern for the words of a table, and return the forms of its entries by casefolded word."""
     given = [_Form(_flat(old), unicodedata.normalize("NFC", new), False) for old, new in table]
     known = {form.old.casefold() for form in given}
@@ -135,7 +135,7 @@ def _compiled(table: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str] | Non
     forms: dict[str, list[_Form]] = {}
     for form in (*given, *derived):
         forms.setdefault(form.old.casefold(), []).append(form)
-    return (whole_words([form.old for form in (*given, *derived)]) if given else None), forms
+    return whole_words([form.old for form in (*given, *derived)]), forms
 
 
 def _replaced(text: str, pattern: re.Pattern[str], forms: Mapping[str, list[_Form]]) -> str:
@@ -158,7 +158,7 @@ def _replaced(text: str, pattern: re.Pattern[str], forms: Mapping[str, list[_For
         made = unicodedata.normalize("NFD", new) if decomposed else new
         pieces += (_with_article(here), made + _possessive(here, new))
         end = match.end()
-    return "".join((*pieces, text[end:])) if pieces else text
+    return "".join((*pieces, text[end:]))
 
 
 def _flat(word: str) -> str:

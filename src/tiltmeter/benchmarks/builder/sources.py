@@ -160,13 +160,10 @@ def read_html(markup: str) -> SourceDocument:
     import lxml.etree
     import lxml.html
 
-    markup = markup.replace("\0", "")
-    if not markup.strip():
-        return SourceDocument()
     parser = lxml.html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
     try:
-        root = lxml.html.document_fromstring(markup.encode("utf-8", errors="replace"), parser=parser)
-    except lxml.etree.LxmlError:
+        root = lxml.html.document_fromstring(markup.replace("\0", "").encode("utf-8", errors="replace"), parser=parser)
+    except lxml.etree.LxmlError:  # it is empty
         return SourceDocument()
     title = tidy(root.xpath("string((//title | //h1)[1])"))
     for element in list(_elements(root)):
