@@ -167,10 +167,8 @@ def ranks(names: Series) -> Index:
 
 def _matrix(table: DataFrame, columns: Sequence[str]) -> Floats:
     """Return the columns as (C, N) values, NaN where missing or infinite."""
-    # Without columns, Polars returns integers; `astype` converts them.
-    values: Floats = table.select(col(columns).cast(Float64)).to_numpy().T.astype(np.float64, copy=False)
-    finite = np.isfinite(values)
-    return values if finite.all() else np.where(finite, values, np.nan)
+    values = table.select(col(columns).cast(Float64)).to_numpy().T
+    return np.where(np.isfinite(values), values, np.nan)
 
 
 class SummaryRequest(NamedTuple):
