@@ -135,19 +135,15 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
     features = measured.filter(~is_topic)["feature"].unique(maintain_order=True).to_list()
     asked = raw.filter(col.label != BASELINES, col.feature.is_in(features[:1]))
     level = findings["level"][0]
-    others = numbers.filter(comparison="minus_others", statistic="mean")
-    asked = beside(
-        asked,
-        others.filter(~col.calibrated, col.q < 1 - level).group_by(PLACE).agg(different=_named_groups(), number_different=pl.len()),
-        *PLACE,
-    )
+    different = measured.filter(col.q < 1 - level, comparison="minus_others", statistic="mean")
+    asked = beside(asked, different.group_by(PLACE).agg(different=_named_groups(), number_different=pl.len()), *PLACE)
     sentences = asked.sort(col.context != NO_ROLE, maintain_order=True).unique("model", keep="first", maintain_order=True)
     methods = findings.filter("key")["method"].drop_nulls().unique(maintain_order=True)
     groups = numbers.filter(statistic="mean")["group"].drop_nulls().n_unique()
     blocks: list[Block] = [_headline(row, level, groups) for row in sentences.iter_rows(named=True)]
     blocks += [Callout(note) for note in findings.filter("key", col.estimate.is_null())["note"].drop_nulls().unique().sort()]
     blocks += [] if BASELINES in numbers["context"] else [Callout(NO_BASELINES)]
-    blocks += _groups(measured, others, sentences, level) if sentences.height == 1 else []
+    blocks += _groups(measured, different, sentences, level) if sentences.height == 1 else []
     if "other_prompt" in examples.columns:
         for pair in examples.filter(col.feature.is_in(features[:1])).drop_nulls("other_prompt").head(1).iter_rows(named=True):
             blocks.append(
@@ -292,21 +288,21 @@ def _table(title: str, rows: DataFrame, note: str = "") -> Table:
 def _intervals(title: str, measure: str, rows: DataFrame, null: float | None = None, note: str = "") -> Intervals:
     drawn = [
         IntervalRow(
-            f"{row['words']}, {row['values']}", row["label"], row[measure], row[f"{measure}_low"], row[f"{measure}_high"], None, (), null
+            f"{row['words']}, {row['values']}", row["label"], row[measure], row[f"{measure}_low"], row[f"{measure}_high"], null_value=null
         )
         for row in rows.sort("calibrated", maintain_order=True).iter_rows(named=True)
     ]
     return Intervals(title, drawn, note=note, names=("feature", "condition"))
 
 
-def _groups(measured: DataFrame, others: DataFrame, asked: DataFrame, level: float) -> list[Block]:
+def _groups(measured: DataFrame, different: DataFrame, asked: DataFrame, level: float) -> list[Block]:
     """Return the mean of each group with its interval, sorted, and the mean of the baselines as a line, for one model and feature."""
     about = asked.row(0, named=True)
     means = measured.filter(col.comparison.is_null(), col.estimate.is_not_null(), statistic="mean", feature=about["feature"])
     baseline = means.filter(col.group.is_null(), context=BASELINES)["estimate"]
     mine = means.filter(col.context.eq_missing(lit(about["context"])), col.group.is_not_null(), col.low.is_not_null(), model=about["model"])
-    tested = others.filter(~col.calibrated, col.q < 1 - level).select(*PLACE, "group", "estimate")
-    mine = beside(mine, tested.rename({"estimate": "from_others"}), *PLACE, "group").sort("estimate", "group", descending=[True, False])
+    different = different.select(*PLACE, "group", from_others="estimate")
+    mine = beside(mine, different, *PLACE, "group").sort("estimate", "group", descending=[True, False])
     if mine.height < 2:
         return []
     place = None if baseline.is_empty() else baseline[0]
@@ -342,8 +338,7 @@ def _feature(feature: str, rows: DataFrame, numbers: DataFrame, examples: DataFr
     others = numbers.filter(comparison="minus_others", statistic="mean", feature=feature)
     if others.height:
         blocks.append(_numbers("comparisons of a group with the mean of the others", others, "Chance is the value without a difference."))
-    shifts = numbers.filter(col.shift.is_not_null(), ~col.calibrated, feature=feature, statistic="mean")
-    shifts = shifts.filter(col.comparison.is_null())
+    shifts = numbers.filter(col.shift.is_not_null(), col.comparison.is_null(), ~col.calibrated, feature=feature, statistic="mean")
     if shifts.height:
         apart = shifts.filter("apart", col.group.is_not_null()).select(pl.format("{} ({})", "group", "label")).to_series()
         note = f"The intervals with and without the role do not overlap for: {', '.join(apart) or 'no group'}."

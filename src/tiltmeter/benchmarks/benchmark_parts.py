@@ -111,7 +111,7 @@ class Answers(Part):
 
         options = options_of(settings)
         without, texts = free_texts(answers)
-        has_baselines = "baseline" in answers.columns and answers["baseline"].null_count() < answers.height
+        has_baselines = "baseline" in answers.columns and answers["baseline"].count() > 0
         opened = open_features(options.features, encoder=tools.encoder, classifier=tools.classifier)
         found = measure_features(opened, texts, answers["baseline"] if has_baselines else None)
         tables = {"unscored": _unscored(found)}
@@ -123,12 +123,13 @@ class Answers(Part):
         scored = found.values.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
         outcome = pl.coalesce(without, decide_outcome(answered=scored))
         label = when(scored).then(found.values.to_series(0).round(PLACES).cast(String))
-        made = [pl.select(outcome=outcome, label=label), grouped.select("generation", "subject"), _named(VALUE, found.values)]
+        values = found.values.select(pl.all().name.prefix(VALUE))
+        made = [pl.select(outcome=outcome, label=label), grouped.select("generation", "subject"), values]
         if options.clusters is not None:
             membership, tables["clusters"] = self.clusters(texts, answers, settings, tools)
-            made.append(_named(VALUE, membership))
+            made.append(membership.select(pl.all().name.prefix(VALUE)))
         if found.baselines is not None:
-            made.append(_named(BASELINE, found.baselines))
+            made.append(found.baselines.select(pl.all().name.prefix(BASELINE)))
         return {"measures": pl.concat(made, how="horizontal"), **tables}
 
     def clusters(self, texts: Series, answers: DataFrame, settings: Settings, tools: Tools) -> tuple[DataFrame, DataFrame]:
@@ -203,7 +204,7 @@ class BenchmarkPart(Answers):
         options = options_of(settings)
         opened = check_features(options, library, self._benchmark)
         for column in options.groups:
-            if self._benchmark[column].null_count() == self._benchmark.height:
+            if not self._benchmark[column].count():
                 raise InputError(f"-P group={column}: the column is empty in {self.name}; use -P group=concept")
         made = make_design(self._benchmark, self._configurations, settings, self.name)
         prompts = with_groups(made, options)
@@ -248,7 +249,7 @@ class OwnAnswers(Answers):
 
     def __init__(self, rows: DataFrame) -> None:
         self._given = [name for name in rows.columns if name.startswith(VALUE)]
-        self._has_text = rows["text"].null_count() < rows.height
+        self._has_text = rows["text"].count() > 0
         self._rows = rows.select("identity", "baseline", "pair", "prompt", *self._given)
 
     def design(self, library: Library, settings: Settings) -> DataFrame:
@@ -311,11 +312,11 @@ def make_design(benchmark: DataFrame, configurations: Configurations, settings: 
     """
     if BASELINES in configurations.roles:
         raise InputError(f"a role cannot have the name {BASELINES!r}, which is reserved for the baselines; rename it")
-    items = benchmark.select(col.root.unique(maintain_order=True)).with_row_index("item")
-    owner = benchmark.select(root="key", stratum="concept").unique("root", keep="first")
-    rows = benchmark.join(items, on="root", maintain_order="left").join(owner, on="root", how="left", maintain_order="left")
-    # If the root was removed from the benchmark, its first branch determines the stratum.
-    rows = rows.with_columns(col.stratum.fill_null(col.concept.first().over("root")))
+    rows = benchmark.with_row_index("place").with_columns(
+        item=col.place.first().over("root").rank("dense") - 1,
+        # If the root was removed from the benchmark, its first branch determines the stratum.
+        stratum=col.root.replace_strict(benchmark["key"], benchmark["concept"], default=col.concept.first().over("root")),
+    )
     rows = keep_limit(rows.sort("item", maintain_order=True), settings.limit, settings.seed, name)
     kinds = rows["kind"].unique().to_list()
     asked = pl.concat(
@@ -328,17 +329,16 @@ def make_design(benchmark: DataFrame, configurations: Configurations, settings: 
         for role, system in configurations.roles.items()
         for template, texts in configurations.templates.items()
     ).sort("item", maintain_order=True)
-    if settings.system_message is not None:
-        asked = asked.with_columns(system=pl.coalesce("system", lit(settings.system_message)))
     made = asked.with_columns(
+        system=pl.coalesce("system", lit(settings.system_message, String)),
         part=lit(name),
         prompt_index=pl.int_range(pl.len()).over("item"),
         wording=col.template,
         prompt_key="key",
         repetitions=lit(settings.repeats or 1),
     )
-    made = made.with_columns(prompt_id=pl.concat_str(lit(f"{name}/"), "item", lit("/"), "prompt_index"))
-    return conform(made.with_columns(first_sample=first_samples()), {**DESIGN, **FACTORS})
+    made = made.with_columns(prompt_id=pl.concat_str(lit(f"{name}/"), "item", lit("/"), "prompt_index"), first_sample=first_samples())
+    return conform(made, {**DESIGN, **FACTORS})
 
 
 def _filled(texts: Mapping[str, str], kinds: list[str], template: str) -> Expr:
@@ -385,10 +385,6 @@ def _about(path: Path) -> dict[str, Any]:
     return loaded if isinstance(loaded, dict) else {}
 
 
-def _named(prefix: str, values: DataFrame) -> DataFrame:
-    return values.rename(lambda name: prefix + name)
-
-
 def with_groups(answers: DataFrame, options: BenchmarkOptions) -> DataFrame:
     """Add the columns `generation` (the role, and the template if there are several) and `subject` (the group)."""
     by = ["role", "template"] if answers["template"].n_unique() > 1 else ["role"]
@@ -422,8 +418,7 @@ def check_features(options: BenchmarkOptions, library: Library, rows: DataFrame)
     if options.clusters is not None or "cosine" in options.also:
         encoder(options.encoder)
     opened = open_features(options.features, encoder=encoder, classifier=lambda name: TextClassifier(name, store=None))
-    without = rows["baseline"].null_count() == rows.height
-    if needing := [feature.name for feature in opened if feature.needs_baseline and without]:
+    if not rows["baseline"].count() and (needing := [feature.name for feature in opened if feature.needs_baseline]):
         raise InputError(f"-P features={needing[0]}: the feature requires baselines, which this benchmark does not have; remove it")
     return opened
 
@@ -462,10 +457,9 @@ def further_measures(answers: DataFrame, measured: Measured, settings: Settings,
     InputError
         Toxicity is requested without the feature toxicity.
     """
-    also = set(options.also) if _branched(answers) else set(options.also) - COUNTERFACTUAL
     tables = [DataFrame(schema=FURTHER)]
     for (generation,), rows in answers.with_row_index("row").group_by("generation", maintain_order=True):
-        made = _tables(rows, measured, settings, options.encoder, also, tools)
+        made = _tables(rows, measured, settings, options, tools)
         tables += [conform(table.with_columns(generation=lit(generation)), FURTHER) for table in made]
     return pl.concat(tables)
 
@@ -501,7 +495,7 @@ def names_of(answers: DataFrame) -> list[str]:
     return pl.concat([answers[name] for name in naming]).drop_nulls().unique().sort().to_list()
 
 
-def _tables(rows: DataFrame, measured: Measured, settings: Settings, encoder: str, also: set[str], tools: Tools) -> Iterator[DataFrame]:
+def _tables(rows: DataFrame, measured: Measured, settings: Settings, options: BenchmarkOptions, tools: Tools) -> Iterator[DataFrame]:
     from tiltmeter.benchmarks.counterfactual import cooccurrence_bias, counterfactual, stereotypical_associations, toxicity
 
     drawn: dict[str, Any] = {"level": settings.level, "resamples": settings.resamples, "seed": settings.seed}
@@ -511,18 +505,18 @@ def _tables(rows: DataFrame, measured: Measured, settings: Settings, encoder: st
     def scored(column: str, low: float = 0.0, high: float = 1.0) -> DataFrame:
         return rows.with_columns(score=(measured.values[column].gather(rows["row"]) - low) / (high - low))
 
-    if "parity" in also:
+    if "parity" in options.also:
         column = measured.columns[0]
         found = counterfactual(scored(column.name, *_range_of(column, column.name)), score="score", **pairs)
         yield found.rename(sides).with_columns(feature=lit(column.name))
-    if {"overlap", "cosine"} & also:
-        opened = tools.encoder(encoder) if "cosine" in also else None
+    if {"overlap", "cosine"} & set(options.also):
+        opened = tools.encoder(options.encoder) if "cosine" in options.also else None
         found = counterfactual(rows, text="text", encoder=opened, mask=names_of(rows), permutations=0, **pairs).rename(sides)
-        yield found if "overlap" in also else found.filter(col.metric == "cosine")
-    if TOXICITY in also:
+        yield found if "overlap" in options.also else found.filter(col.metric == "cosine")
+    if TOXICITY in options.also:
         if TOXICITY not in measured.values.columns:
             raise InputError(_NO_TOXICITY)
         yield toxicity(scored(TOXICITY), prompt="prompt_key", score="score", group="subject", **drawn)
-    if "words" in also:
+    if "words" in options.also:
         yield stereotypical_associations(rows["text"], **drawn)
         yield cooccurrence_bias(rows["text"], **drawn).rename(sides)

@@ -75,7 +75,7 @@ class BenchmarkOptions:
     clusters: int | Literal["silhouette"] | None
     encoder: str
     also: tuple[str, ...]
-    statistics: tuple[str, ...] | None
+    statistics: tuple[str, ...]
 
 
 def options_of(settings: Settings) -> BenchmarkOptions:
@@ -100,7 +100,7 @@ def options_of(settings: Settings) -> BenchmarkOptions:
         clusters=_clusters(given.get("clusters")),
         encoder=given["encoder"],
         also=listed.get("also", ()),
-        statistics=listed.get("statistics"),
+        statistics=listed.get("statistics", DEFAULT_STATISTICS),
     )
 
 
@@ -150,18 +150,20 @@ def _several(key: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
     return found
 
 
+Roles = Mapping[str, str | None]
+"""Name -> system message (None: no system message)."""
+Templates = Mapping[str, Mapping[str, str]]
+"""Name -> kind of row ("continuation", "question", "given") -> text with `{prompt}`."""
+
+
 class Configurations(NamedTuple):
     """Roles and templates of a benchmark; each combination of both is a generation."""
 
-    roles: Mapping[str, str | None]
-    """Name -> system message (None: no system message)."""
-    templates: Mapping[str, Mapping[str, str]]
-    """Name -> kind of row ("continuation", "question", "given") -> text with `{prompt}`."""
+    roles: Roles
+    templates: Templates
 
 
-def configurations_of(
-    roles: Mapping[str, str | None] | None, templates: Mapping[str, Mapping[str, str]] | None, params: Mapping[str, str]
-) -> Configurations:
+def configurations_of(roles: Roles | None, templates: Templates | None, params: Mapping[str, str]) -> Configurations:
     """Return the roles and templates of a benchmark, or those of `-P roles=` and `-P wording=`.
 
     Raises
@@ -176,7 +178,7 @@ def configurations_of(
     return Configurations(_chosen_roles(roles or {NO_ROLE: None}, params.get("roles")), templates)
 
 
-def _chosen_roles(known: Mapping[str, str | None], given: str | None) -> Mapping[str, str | None]:
+def _chosen_roles(known: Roles, given: str | None) -> Roles:
     """Return the roles that the user selected from the study or gave in a file."""
     from tiltmeter.paths import is_file
 
@@ -192,7 +194,7 @@ def _chosen_roles(known: Mapping[str, str | None], given: str | None) -> Mapping
     return {one: known[one] for one in chosen}
 
 
-def read_roles(path: str) -> dict[str, str | None]:
+def read_roles(path: str) -> Roles:
     """Read roles from a YAML file; raises InputError if it has other content."""
     loaded = read_yaml(Path(path), "roles in")
     if not isinstance(loaded, dict) or not loaded:

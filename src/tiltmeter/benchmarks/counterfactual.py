@@ -127,7 +127,7 @@ class _DistanceByPrompt(_PromptMean):
     def __init__(self, scored: _Scored) -> None:
         units, segment = np.unique(scored.unit, return_inverse=True)
         self._ladder = _Ladder(scored, segment, scored.cell)
-        own = np.bincount(segment[self._ladder.pair], weights=self._ladder.area, minlength=len(units)).astype(np.float64)
+        own = np.bincount(segment[self._ladder.pair], weights=self._ladder.area).astype(np.float64)
         super().__init__(units, own, scored.units)
         self._prompts = len(units)
         self._changes = bool(np.bincount(segment).max() > 1)  # exchanging the only pair of a prompt has no effect
@@ -355,9 +355,9 @@ def _pairs_of(answers: _Answers) -> Iterator[_Pairs]:
     by_group = answers.rows.select("row", "group", cell=col.unit * answers.most + col.k).partition_by("group", as_dict=True)
     for a, b in combinations(range(len(answers.groups)), 2):
         first, second = by_group[a,], by_group[b,]
-        cell, of_first, of_second = np.intersect1d(first["cell"], second["cell"], assume_unique=True, return_indices=True)
-        alone = first.height + second.height - 2 * len(cell)
-        yield _Pairs((a, b), cell, first["row"].gather(of_first), second["row"].gather(of_second), alone)
+        both = first.join(second, on="cell").sort("cell")
+        alone = first.height + second.height - 2 * both.height
+        yield _Pairs((a, b), both["cell"].to_numpy(), both["row"], both["row_right"], alone)
 
 
 def _sentiment(pairs: list[_Pairs], asked: _Answers, scores: Floats, threshold: float) -> Iterator[_Compared]:
@@ -386,14 +386,14 @@ _Compare = Callable[[Series, Series], Series]
 
 def _similarities(texts: Series, encoder: Encoder | None, mask: Mapping[str, str] | Sequence[str] | None) -> dict[str, _Compare]:
     from tiltmeter.features import bleu, cosine, mask_words, rouge_l
+    from tiltmeter.features.scoring import number_texts
 
     found: dict[str, _Compare] = {}
     if encoder is not None:
-        distinct = texts.filter(texts.str.strip_chars() != "").unique(maintain_order=True)
-        vectors = encoder.encode(distinct.to_list()) if len(distinct) else np.zeros((0, 1), dtype=np.float32)
-        vectors = np.pad(vectors, ((0, 1), (0, 0)))  # the last row is for missing texts
-        index = texts.replace_strict(distinct, range(len(distinct)), default=len(distinct), return_dtype=Int64)
-        found["cosine"] = lambda first, second: cosine(vectors[index[first]], vectors[index[second]])
+        distinct, place, _ = number_texts(texts)
+        vectors = encoder.encode(distinct) if distinct else np.zeros((0, 1), dtype=np.float32)
+        vectors = np.pad(vectors, ((0, 1), (0, 0)))  # the last row is for missing texts, which have the number -1
+        found["cosine"] = lambda first, second: cosine(vectors[place[first]], vectors[place[second]])
     shown = mask_words(texts, mask) if mask is not None else texts
     found["bleu"] = lambda first, second: bleu(shown[first], shown[second])
     found["rouge_l"] = lambda first, second: rouge_l(shown[first], shown[second])
@@ -405,7 +405,7 @@ def _similarity(metric: str, compare: _Compare, pairs: list[_Pairs], asked: _Ans
     values = compare(pl.concat([pair.first for pair in pairs]), pl.concat([pair.second for pair in pairs])).to_numpy()
     # Similarity of consecutive answers to a prompt about one group.
     both = asked.rows.join(asked.rows.with_columns(col.k - 1), on=["unit", "group", "k"], suffix="_b").sort("unit", "group", "k")
-    alike = both.select("unit", "group", alike=compare(both["row"], both["row_b"])) if both.height else both.with_columns(alike=0.0)
+    alike = both.with_columns(alike=compare(both["row"], both["row_b"]))
     within = alike.group_by("unit", "group", maintain_order=True).agg(col.alike.mean()).drop_nulls()
     ends = np.cumsum([len(pair.first) for pair in pairs])
     for pair, mine in zip(pairs, np.split(values, ends[:-1]), strict=True):

@@ -41,6 +41,7 @@ from tiltmeter.stats import (
     SummaryOptions,
     benjamini_hochberg,
     original_verdicts,
+    ratio,
 )
 from tiltmeter.stats.disparity import LARGEST, SMALLEST
 from tiltmeter.study import EXAMPLES, NAMED, Part, Settings, as_findings, beside, conform, sql_where
@@ -213,11 +214,6 @@ def diagnose(
         ).with_columns(
             below_four_fifths=col.impact_high < FOUR_FIFTHS,
             outlier=Series(found.outlier.ravel(), nan_to_null=True).cast(Boolean),
-            **{
-                name: Series(getattr(found, name).ravel(), nan_to_null=True) for name in ("difference", "difference_low", "difference_high")
-            },
-            p=Series(found.difference_p.ravel(), nan_to_null=True),
-            q=Series(benjamini_hochberg(found.difference_p.reshape(len(statistics), -1), axis=1).ravel(), nan_to_null=True),
         ),
     )
 
@@ -307,7 +303,7 @@ def _notes(found: Computed, statistics: Mapping[str, Statistic], columns: Sequen
     kinds = np.array(list(COMPARISONS))
     present = (~np.isnan(found.estimate)).sum(axis=-1)[..., None]
     spread = found.compared[..., [list(COMPARISONS).index("range")]]
-    scale = np.nanmax(np.abs(np.where(np.isnan(found.estimate), 0.0, found.estimate)), axis=-1)[..., None]
+    scale = np.fmax.reduce(np.abs(found.estimate), axis=-1, initial=0.0)[..., None]
     paired = np.array([one.paired for one in statistics.values()])[:, None, None]
     unpaired = np.array([name not in baselines for name in columns])[None, :, None]
     by_dixon = np.char.startswith(kinds, "dixon")
@@ -320,8 +316,7 @@ def _notes(found: Computed, statistics: Mapping[str, Statistic], columns: Sequen
         ALL_EQUAL: (by_dixon | np.char.startswith(kinds, "max_")) & (spread <= 1e-9 * scale),
         NOT_A_RATIO: kinds == "ratio",
     }
-    holds = [np.broadcast_to(part, found.compared.shape) for part in reasons.values()]
-    notes = np.select(holds, list(reasons), NOT_DEFINED).astype(object)
+    notes = np.select(list(reasons.values()), list(reasons), NOT_DEFINED).astype(object)
     notes[~np.isnan(found.compared)] = None
     return notes
 
@@ -389,6 +384,8 @@ COMPARED = ("range", "ratio", "sd", "max_abs_z", "dixon_q")
 """Comparisons that become findings; the table `disparities` has all comparisons."""
 KEY = (("range", "mean"), ("ratio", "selection_rate"))
 """(comparison, statistic) of the key findings."""
+IS_OF_KEY = col.statistic.is_in([statistic for _, statistic in KEY])
+"""Whether a number is one of these statistics."""
 MINUS_OTHERS = "minus_others"
 """Comparison of a group with the mean of the others; a finding for the statistics of KEY."""
 NULLS = {"range": 0.0, "sd": 0.0, "ratio": 1.0, MINUS_OTHERS: 0.0}
@@ -467,23 +464,23 @@ def _diagnosed(wide: Wide, settings: Settings) -> tuple[dict[str, DataFrame], Da
         groups=["group"],
         columns=columns,
         baselines=wide.baselines,
-        statistics=options_of(settings).statistics or DEFAULT_STATISTICS,
+        statistics=options_of(settings).statistics,
         definition=settings.definition,
         permutations=PERMUTATIONS,
         **drawn,
     )
     means = overall_means(wide.table, columns, group="group", definition=settings.definition, **drawn).with_columns(statistic=lit("mean"))
-    apart = found.groups.filter(col.difference.is_not_null(), col.statistic.is_in([statistic for _, statistic in KEY]))
+    apart = found.groups.filter(col.difference.is_not_null(), IS_OF_KEY)
     numbers_of = {"estimate": "difference", "low": "difference_low", "high": "difference_high"}
     apart = apart.select("statistic", "column", "group", "p", "q", comparison=lit(MINUS_OTHERS), **numbers_of)
+    disparities = found.disparities.filter(col.comparison.is_in(COMPARED)).drop("group")
+    numbers = pl.concat([disparities, means, found.statistics, apart], how="diagonal")
     named = wide.columns.drop("baseline")
     tables = {
         name: table.join(named, on="column", maintain_order="left").drop("column")
-        for name, table in {**found._asdict(), "means": means, "apart": apart}.items()
+        for name, table in {**found._asdict(), "numbers": numbers}.items()
     }
-    disparities = tables["disparities"].filter(col.comparison.is_in(COMPARED)).drop("group")
-    numbers = pl.concat([disparities, tables.pop("means"), tables["statistics"], tables.pop("apart")], how="diagonal")
-    return tables, numbers
+    return tables, tables.pop("numbers")
 
 
 def _methods(paired: bool) -> Expr:
@@ -600,8 +597,8 @@ def _widening(answers: DataFrame, definition: DisparityDefinition, seed: int) ->
         *((col(name) / col(name).max()).round(ROUNDING).alias(f"of_{name}") for name in ("influence", "pull")),
         lot=Series(np.random.default_rng(seed).permutation(found.height)),
     ).sort("of_influence", "of_pull", "lot", descending=[True, True, False])
-    in_turn = ranked.with_columns(turn=pl.int_range(pl.len()).over("subject")).sort("turn", maintain_order=True)
-    return in_turn.head(SHOWN).sort("of_influence", "of_pull", "lot", descending=[True, True, False])
+    placed = ranked.with_row_index("place").with_columns(turn=pl.int_range(pl.len()).over("subject"))
+    return placed.sort("turn", "place").head(SHOWN).sort("place")
 
 
 def _influences(answers: DataFrame, definition: DisparityDefinition) -> DataFrame:
@@ -624,9 +621,9 @@ def _influences(answers: DataFrame, definition: DisparityDefinition) -> DataFram
         .with_columns(total=col.total - col.mean + when(alone).then(0.0).otherwise(rest), prompts=col.prompts - alone)
     )
     places = mine["group"].to_numpy()
-    own = np.where(mine["prompts"] > 0, mine["total"] / mine["prompts"], np.nan)
+    own = ratio(mine["total"], mine["prompts"])
     without = np.tile(means, (mine.height, 1))
     without[np.arange(mine.height), places] = own
     ranges = [COMPARISONS["range"].compute(GroupValues(values, definition.formulas)) for values in (means[None], without)]
-    pull = np.nan_to_num(np.abs(means[places] - own), nan=0.0)
+    pull = np.nan_to_num(np.abs(means[places] - own))
     return mine.with_columns(influence=Series(ranges[0] - ranges[1]), pull=Series(pull)).filter(col.influence.is_finite())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +14,8 @@ from tiltmeter.arrays import Floats, Index
 from tiltmeter.benchmarks.configurations import BASELINES, options_of
 from tiltmeter.benchmarks.diagnosis import (
     COMPARED,
-    DEFAULT_STATISTICS,
     DEFINITIONS,
-    KEY,
+    IS_OF_KEY,
     MINUS_OTHERS,
     SummaryOptions,
     cross,
@@ -38,7 +38,7 @@ from tiltmeter.benchmarks.resampled_summaries import (
     summaries,
 )
 from tiltmeter.stats import COMPARISONS, lifted_interval
-from tiltmeter.study import CONTRASTS, Settings, conform
+from tiltmeter.study import CONTRASTS, Settings, beside, conform
 
 HOW = "paired bootstrap of {}, t interval; p also by exchanging the sides of roots"
 LIFTED = "intervals of both sides, each corrected for the upward bias of a distance between groups; p by exchanging the sides of roots"
@@ -49,7 +49,7 @@ TABLES = 8
 class _Pair(NamedTuple):
     """Both sides as arrays with the same rows and columns."""
 
-    sides: tuple[Design, Design]
+    sides: Sequence[Design]
     roots: Index
     request: SummaryRequest
 
@@ -80,10 +80,10 @@ def contrast_of(first: DataFrame, second: DataFrame, settings: Settings) -> Data
     rows = wide[0].table.join(wide[1].table, on=keys, how="semi", maintain_order="left").select(keys)
     if columns.is_empty() or rows["group"].n_unique() < 2 or rows["root"].n_unique() < 2:
         return None
-    tables = [rows.join(one.table, on=keys, how="left", maintain_order="left") for one in wide]
+    tables = [beside(rows, one.table, *keys) for one in wide]
     groups, roots = rows["group"].unique().sort().to_list(), ranks(rows["root"])
     unit, baselines = wide[0].unit, wide[0].baselines
-    statistics = find_statistics(options_of(settings).statistics or DEFAULT_STATISTICS)
+    statistics = find_statistics(options_of(settings).statistics)
     drawn = settings.resamples
     formulas = DEFINITIONS[settings.definition].formulas
     request = SummaryRequest(statistics, SummaryOptions(), formulas, settings.level, drawn, drawn, settings.seed)
@@ -92,7 +92,7 @@ def contrast_of(first: DataFrame, second: DataFrame, settings: Settings) -> Data
     for chosen in columns.iter_slices(widest):
         sides = [design_of(table, chosen["column"].to_list(), baselines, ranks(rows["group"]), unit) for table in tables]
         with np.errstate(all="ignore"):
-            made += _contrasts(_Pair((sides[0], sides[1]), roots, request), chosen, groups)
+            made += _contrasts(_Pair(sides, roots, request), chosen, groups)
     units = "roots with all their branches" if unit else "prompts within each group"
     several = wide[0].columns["generation"].n_unique() > 1
     found = pl.concat(made, how="diagonal").with_columns(
@@ -139,14 +139,18 @@ def _contrasts(pair: _Pair, columns: DataFrame, names: list[str]) -> list[DataFr
     tables = _tables(pair)
     held = rows_with_value(pair.sides[0].values + pair.sides[1].values, pair.sides[0])
     shares = np.array([1.0 if one.share else np.inf for one in statistics.values()])[:, None, None]
-    gaps = [after - before for before, after in tables[:3]]
-    found = stats.paired_difference(gaps[0][..., 0], gaps[1], gaps[2], units=held, reach=shares, level=level)
     axes = cross(DataFrame({"statistic": list(statistics)}), columns.select("generation", "feature", "calibrated"))
-    made = [_with_numbers(cross(axes, DataFrame({"group": names})), gaps[0], found, held)]
+    of_groups = cross(axes, DataFrame({"group": names}))
+
+    def paired(gaps: list[Floats], units: Index, reach: Floats) -> stats.PairedDifference:
+        observed, resampled, exchanged = gaps
+        return stats.paired_difference(observed[..., 0], resampled, exchanged, units=units, reach=reach, level=level)
+
+    gaps = [after - before for before, after in tables[:3]]
+    made = [_with_numbers(of_groups, gaps[0], paired(gaps, held, shares), held)]
     apart = [minus_others(gap, held) for gap in gaps]
-    found = stats.paired_difference(apart[0][..., 0], apart[1], apart[2], units=held, reach=2 * shares, level=level)
-    compared = _with_numbers(cross(axes, DataFrame({"group": names})), apart[0], found, held)
-    made.append(compared.filter(col.statistic.is_in([statistic for _, statistic in KEY])).with_columns(comparison=lit(MINUS_OTHERS)))
+    compared = _with_numbers(of_groups, apart[0], paired(apart, held, 2 * shares), held)
+    made.append(compared.filter(IS_OF_KEY).with_columns(comparison=lit(MINUS_OTHERS)))
     spreads = [stats.GroupValues(np.moveaxis(table, -2, -1), formulas) for table in tables]
     roots = np.asarray(pair.roots.max() + 1)
     for comparison in COMPARED:
@@ -155,11 +159,10 @@ def _contrasts(pair: _Pair, columns: DataFrame, names: list[str]) -> list[DataFr
         gaps = [after - before for before, after in values[:3]]
         reach = np.asarray({"ratio": 1.0, "range": shares}.get(comparison, np.inf))
         if entry.none is None:
-            found = stats.paired_difference(gaps[0][..., 0], gaps[1], gaps[2], units=roots, reach=reach, level=level)
+            found, how = paired(gaps, roots, reach), None
         else:
-            found = _lifted(entry.extreme, [entry.extreme * (value - entry.none) for value in values], reach, level)
-        table = _with_numbers(axes, gaps[0], found, roots)
-        made.append(table.with_columns(comparison=lit(comparison), how=lit(None if entry.none is None else LIFTED)))
+            found, how = _lifted(entry.extreme, [entry.extreme * (value - entry.none) for value in values], reach, level), LIFTED
+        made.append(_with_numbers(axes, gaps[0], found, roots).with_columns(comparison=lit(comparison), how=lit(how)))
     return made
 
 

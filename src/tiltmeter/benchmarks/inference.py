@@ -128,9 +128,9 @@ def infer_smooth(estimate: float, samples: Floats, null: Floats, units: int, lev
     p = _two_sided(estimate, null)
     if units < 2 or math.isnan(estimate):
         return Inference(estimate, p=p)
-    constant = bounds is not None and is_constant(samples)
-    ends = rare_event_interval(estimate, units, *bounds, level) if bounds and constant else percentile_interval(samples, level)
-    return Inference(estimate, *ends, p=p, interval=CONSTANT if constant else PERCENTILE)
+    if bounds and is_constant(samples):
+        return Inference(estimate, *rare_event_interval(estimate, units, *bounds, level), p=p, interval=CONSTANT)
+    return Inference(estimate, *percentile_interval(samples, level), p=p, interval=PERCENTILE)
 
 
 def infer_distance(estimate: float, samples: Floats, null: Floats, units: int, level: float, bounds: Bounds = None) -> Inference:
@@ -141,9 +141,9 @@ def infer_distance(estimate: float, samples: Floats, null: Floats, units: int, l
     _, low, high, p = map(float, maximum_interval(estimate, samples, null, level))
     if units < 2:
         return Inference(estimate, p=p, chance=chance)
-    constant = bounds is not None and estimate <= EQUAL and is_constant(samples)
-    ends = rare_event_interval(estimate, units, *bounds, level) if bounds and constant else (low, high)
-    return Inference(estimate, *ends, p, chance, CONSTANT if constant else MAXIMUM)
+    if bounds and estimate <= EQUAL and is_constant(samples):
+        return Inference(estimate, *rare_event_interval(estimate, units, *bounds, level), p, chance, CONSTANT)
+    return Inference(estimate, low, high, p, chance, MAXIMUM)
 
 
 def infer_mean_distance(estimate: float, samples: Floats, null: Floats, units: int, level: float, bounds: Bounds = None) -> Inference:
@@ -231,7 +231,8 @@ def toxicity(
     table = answers.select(
         unit=col(prompt).rank("dense").cast(Int64) - 1,
         group=lit(None, dtype=String) if group is None else col(group).cast(String),
-    ).with_columns(score=Series(unit_scores(answers, score)).fill_nan(None))
+        score=Series(unit_scores(answers, score)).fill_nan(None),
+    )
     prompts = _by_prompt(table, threshold, answers_per_prompt)
     settings = {"k": answers_per_prompt, "threshold": threshold, "level": level, "resamples": resamples, "seed": seed}
     return results_table(_toxicity_rows(prompts, table["unit"].n_unique(), settings)).drop("p", "chance")

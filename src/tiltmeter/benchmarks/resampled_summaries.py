@@ -7,7 +7,7 @@ resample has its own random generator, so that it does not depend on which other
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -42,7 +42,7 @@ from tiltmeter.study import Definition
 
 Layout = list[Index]
 FEWEST_UNITS = 5  # units with rarer sets of groups are pooled for resampling
-BLOCK_CELLS = 128_000  # values in a block of groups and resamples: 1 MB, which fits in the cache and keeps call overhead small
+BLOCK_CELLS = 128_000  # values of an average group in a block of resamples: 1 MB, which fits in the cache and keeps call overhead small
 TABLE_CELLS = 24_000_000  # values of all statistics, groups and resamples in a chunk of columns: 192 MB
 ALONE_CELLS = 4_000_000  # total number of values drawn, below which a single thread is faster
 
@@ -65,26 +65,24 @@ class LayoutPlan(NamedTuple):
     size: int
     layout: Callable[[int, int], Layout]
     """Function from a first and a last number (exclusive) to the layouts with these numbers."""
-    gaps: bool = False
-    """Whether layouts may contain the number N for "no row"."""
 
 
 def as_observed(design: Design) -> LayoutPlan:
     """Return the plan with a single layout, the observed data."""
-    rows = [np.nonzero(design.codes == group)[0][None, :] for group in range(design.groups)]
+    rows = [np.flatnonzero(design.codes == group)[None, :] for group in range(design.groups)]
     return LayoutPlan(1, lambda first, last: rows)
 
 
 def together(plan: LayoutPlan) -> LayoutPlan:
     """Return a plan that merges the groups of another plan into one group."""
-    return LayoutPlan(plan.size, lambda first, last: [np.concatenate(plan.layout(first, last), axis=1)], plan.gaps)
+    return LayoutPlan(plan.size, lambda first, last: [np.concatenate(plan.layout(first, last), axis=1)])
 
 
 def permutation(design: Design, size: int, seed: int) -> LayoutPlan:
     """Return a plan that permutes group labels among the rows of each unit, or among all rows if there are no units."""
     units = np.zeros_like(design.codes) if design.units is None else design.units
     order = np.argsort(units, kind="stable")
-    places = [np.nonzero(design.codes[order] == group)[0] for group in range(design.groups)]
+    places = [np.flatnonzero(design.codes[order] == group) for group in range(design.groups)]
 
     def layout(first: int, last: int) -> Layout:
         # The integer part keeps the units in order; the random fraction shuffles the rows within a unit.
@@ -100,41 +98,37 @@ def bootstrap(design: Design, size: int, seed: int) -> LayoutPlan:
     Units with the same set of groups form a stratum: a single stratum in a complete design, and one stratum per group if each unit has a
     single group. Units with rare sets are pooled into one stratum. A drawn unit contributes all its rows, which preserves pairing.
     """
-    if not size:
-        return LayoutPlan(0, lambda first, last: [])
     units = np.arange(len(design.codes)) if design.units is None else design.units
     strata = _strata(design.codes, design.groups, units)
     order = np.argsort(strata, kind="stable")
     sizes = np.bincount(strata)
     begins, lengths = (np.repeat(of_stratum, sizes) for of_stratum in (np.cumsum(sizes) - sizes, sizes))
     number = DataFrame({"unit": units, "group": design.codes}).select(pl.int_range(pl.len()).over("unit", "group")).to_series().to_numpy()
-    tables = [_rows_of_units(np.nonzero(design.codes == group)[0], number, units, strata, order) for group in range(design.groups)]
+    tables = [_rows_of_units(np.flatnonzero(design.codes == group), number, units, strata, order) for group in range(design.groups)]
 
     def layout(first: int, last: int) -> Layout:
         shares = _random_numbers([seed, 2], first, last, len(order))
         drawn = order[begins + (shares * lengths).astype(np.intp)]
         return [table[drawn[:, draws]].reshape(len(drawn), -1) for draws, table in tables]
 
-    return LayoutPlan(size, layout, gaps=True)
+    return LayoutPlan(size, layout)
 
 
 def _rows_of_units(rows: Index, number: Index, units: Index, strata: Index, order: Index) -> tuple[Index, Index]:
     """Return the draws that may yield a row of a group, and the rows of each unit in the group, shape (units, most rows of a unit)."""
     table = np.full((len(strata), number[rows].max() + 1), len(units), dtype=np.intp)
     table[units[rows], number[rows]] = rows
-    return np.nonzero(np.isin(strata[order], strata[units[rows]]))[0], table
+    return np.flatnonzero(np.isin(strata[order], strata[units[rows]])), table
 
 
 def _strata(codes: Index, groups: int, units: Index) -> Index:
     """Return the number of the stratum of each unit, shape (U,)."""
-    unit, group = np.unique(np.stack([units, codes], axis=1), axis=0).T
+    has_group = np.zeros((int(units.max()) + 1, groups), dtype=bool)
+    has_group[units, codes] = True
     # The sum of one random number per group identifies a set of groups.
-    names = np.random.default_rng(0).integers(1 << 40, size=groups)
-    sets = np.zeros(int(units.max()) + 1, dtype=np.int64)
-    np.add.at(sets, unit, names[group])
+    sets = has_group @ np.random.default_rng(0).integers(1 << 40, size=groups)
     _, pattern, sizes = np.unique(sets, return_inverse=True, return_counts=True)
-    alone = np.bincount(unit, minlength=len(sets)) == 1
-    rare = (sizes[pattern] < FEWEST_UNITS) & ~alone
+    rare = (sizes[pattern] < FEWEST_UNITS) & (has_group.sum(axis=1) > 1)
     found: Index = np.where(rare, len(sizes), pattern)
     return np.unique(found, return_inverse=True)[1]
 
@@ -173,10 +167,8 @@ def ranks(names: Series) -> Index:
 
 def _matrix(table: DataFrame, columns: Sequence[str]) -> Floats:
     """Return the columns as (C, N) values, NaN where missing or infinite."""
-    # Without columns, Polars returns integers; `astype` converts them.
-    values: Floats = table.select(col(columns).cast(Float64)).to_numpy().T.astype(np.float64, copy=False)
-    finite = np.isfinite(values)
-    return values if finite.all() else np.where(finite, values, np.nan)
+    values = table.select(col(columns).cast(Float64)).to_numpy().T
+    return np.where(np.isfinite(values), values, np.nan)
 
 
 class SummaryRequest(NamedTuple):
@@ -225,13 +217,9 @@ def compute(design: Design, request: SummaryRequest) -> Computed:
     widest = max(1, TABLE_CELLS // (repeats * design.groups * len(request.statistics)))
     width = min(widest, -(-columns // workers))
     chunks = [slice(first, first + width) for first in range(0, columns, width)]
-    computed = partial(_computed_chunk, design, request)
-    if workers == 1:
-        found = list(map(computed, chunks))
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            found = list(pool.map(computed, chunks))
-    return found[0] if len(found) == 1 else Computed(*(np.concatenate(parts, axis=1) for parts in zip(*found, strict=True)))
+    with ThreadPoolExecutor(workers) as pool:
+        found = list(pool.map(partial(_computed_chunk, design, request), chunks))
+    return Computed(*(np.concatenate(parts, axis=1) for parts in zip(*found, strict=True)))
 
 
 def _cores() -> int:
@@ -272,42 +260,28 @@ def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standar
     """
     columns, rows = design.values.shape
     table = np.full((len(request.statistics), columns, design.groups, plan.size), np.nan)
-    if not plan.size:
-        return table
-    paired, values, baselines = design.baseline_of >= 0, design.values, design.baselines
-    if plan.gaps:
-        values, baselines = (np.pad(part, ((0, 0), (0, 1)), constant_values=np.nan) for part in (values, baselines))
+    paired = design.baseline_of >= 0
+    # Row N, "no row", has no value.
+    values, baselines = (np.pad(part, ((0, 0), (0, 1)), constant_values=np.nan) for part in (design.values, design.baselines))
     block = max(1, BLOCK_CELLS * design.groups // max(1, rows * columns))
     for ranked in (False, True):
         known = [(found, one) for found, one in zip(table, request.statistics.values(), strict=True) if one.ranked == ranked]
-        if ranked and known:
+        if not known:
+            continue
+        if ranked:
             values, baselines = order_codes(values), order_codes(baselines)
-        for first in range(0, plan.size if known else 0, block):
+        for first in range(0, plan.size, block):
             last = min(first + block, plan.size)
-            for groups, index in _group_batches(plan.layout(first, last), columns):
-                held = standard[:, None, None, None]
-                sample = Sample(np.take(values, index, axis=1), None, held, request.options, request.formulas)
+            for group, index in enumerate(plan.layout(first, last)):
+                sample = Sample(np.take(values, index, axis=1), None, standard[:, None, None], request.options, request.formulas)
                 needs_baselines = paired.any() and any(one.paired for _, one in known)
                 both = sample.paired_with(np.take(baselines, index, axis=1), design.baseline_of) if needs_baselines else None
                 for found, one in known:
                     if not one.paired:
-                        found[:, groups, first:last] = one.compute(sample)
+                        found[:, group, first:last] = one.compute(sample)
                     elif both is not None:
-                        found[paired, groups, first:last] = one.compute(both)
+                        found[paired, group, first:last] = one.compute(both)
     return table
-
-
-def _group_batches(layout: Layout, columns: int) -> Iterator[tuple[slice, Index]]:
-    """Yield batches of neighbouring groups of equal size, (groups, R, n) row numbers, as many as fit in a block."""
-    first = 0
-    while first < len(layout):
-        shape = layout[first].shape
-        most = max(1, BLOCK_CELLS // max(1, columns * layout[first].size))
-        last = first + 1
-        while last < min(first + most, len(layout)) and layout[last].shape == shape:
-            last += 1
-        yield slice(first, last), np.stack(layout[first:last])
-        first = last
 
 
 def reach_of(design: Design, request: SummaryRequest) -> Floats:
@@ -367,7 +341,7 @@ class _Tested(NamedTuple):
 def _tested(design: Design, request: SummaryRequest, standard: Floats) -> dict[str, _Tested]:
     """Studentise the statistics that are means over rows."""
     known = {name: one.terms for name, one in request.statistics.items() if one.terms is not None}
-    if not (known and request.formulas.studentised and request.permutations):
+    if not (request.formulas.studentised and request.permutations):
         return {}
     sample = Sample(design.values, None, standard[:, None], request.options, request.formulas)
     asked = request._replace(statistics={"mean": STATISTICS["mean"], "error": Statistic(_error_of_mean)})
@@ -433,22 +407,17 @@ def _comparisons(
     studentised = None if tested is None else GroupValues(tested.values, request.formulas)
     results = []
     for comparison in COMPARISONS.values():
-        raw = comparison.compute(here)
-        # Do not compute comparisons of empty arrays.
-        none = np.empty((*raw.shape, 0))
-        samples, relabelled = (comparison.compute(part) if part.values.size else none for part in (there, permuted))
+        raw, samples, relabelled = map(comparison.compute, (here, there, permuted))
         unknown = np.isnan(raw)
         group = np.where(unknown, -1, groups.get(comparison.group, -1))
-        if not (comparison.extreme and relabelled.size):
+        if not comparison.extreme:
             p = np.full(raw.shape, np.nan)
         elif studentised is None:
             p = excess_p(raw, relabelled, comparison.extreme)
         else:
             values = comparison.compute(studentised) if comparison.none is None else studentised.size
             p = excess_p(np.where(unknown, np.nan, values[:, 0]), values[:, 1:], 1)
-        if not samples.size:
-            low = high = np.full(raw.shape, np.nan)
-        elif comparison.none is not None:
+        if comparison.none is not None:
             share = None if tested is None else _least_share(tested, here, request.level)
             low, high = _lifted_ends(comparison, raw, samples, relabelled, share, request.level)
         elif comparison.group in ("max", "min") and not comparison.extreme:
@@ -456,11 +425,11 @@ def _comparisons(
             low, high = (np.take_along_axis(side, np.maximum(group, 0)[:, None], axis=1)[:, 0] for side in (group_low, group_high))
         else:
             low, _, high = column_quantiles(samples, request.level)
-        results.append((raw, np.where(unknown, np.nan, low), np.where(unknown, np.nan, high), p, group.astype(np.float64)))
+        results.append((*np.where(unknown, np.nan, (raw, low, high, p)), group))
     test = here.dixon
     outlier = np.where(observed == here.max[:, None], test.high[:, None], np.where(observed == here.min[:, None], test.low[:, None], 0.0))
     outlier = np.where(np.isnan(observed) | np.isnan(test.critical)[:, None], np.nan, outlier > test.critical[:, None])
-    return (*(np.stack(part, axis=-1) for part in zip(*results, strict=True)), here.z, outlier)
+    return (*np.stack(results, axis=-1), here.z, outlier)
 
 
 def _least_share(tested: _Tested, here: GroupValues, level: float) -> Floats:
@@ -488,10 +457,13 @@ def _lifted_ends(
 
 def _groups_of(here: GroupValues) -> dict[str, Index]:
     """Return the numbers (C,) of the groups with the smallest and the largest value, the largest |z|, and the larger Dixon ratio."""
-    low = np.argmin(np.where(np.isnan(here.values), np.inf, here.values), axis=-1)
-    high = np.argmax(np.where(np.isnan(here.values), -np.inf, here.values), axis=-1)
-    far = np.argmax(np.where(np.isnan(here.z), -1.0, np.abs(here.z)), axis=-1)
+    low, high, far = map(_place_of_largest, (-here.values, here.values, np.abs(here.z)))
     return {"min": low, "max": high, "z": far, "end": np.where(here.dixon.low > here.dixon.high, low, high)}
+
+
+def _place_of_largest(values: Floats) -> Index:
+    """Return the number of the group with the largest value, (..., G) -> (...); 0 if none has a value."""
+    return np.asarray(np.argmax(np.where(np.isnan(values), -np.inf, values), axis=-1))
 
 
 def _impact_ratios(observed: Floats, drawn: Floats, null: Floats, group_high: Floats, request: SummaryRequest) -> Floats:
@@ -502,15 +474,13 @@ def _impact_ratios(observed: Floats, drawn: Floats, null: Floats, group_high: Fl
     *observed* rate, adjusted for simultaneous coverage of all groups (Bonferroni), and at least the exact upper bound of the group's rate
     divided by the largest rate.
     """
-    greatest = np.fmax.reduce(observed, axis=-1)[:, None]
-    impact = np.where(greatest > 0, observed / greatest, np.nan)
-    top = np.argmax(np.where(np.isnan(observed), -np.inf, observed), axis=-1)
-    over = np.take_along_axis(drawn, top[:, None, None], axis=1)
-    ratios = np.where(over > 0, drawn / over, np.nan)
+    greatest = np.fmax.reduce(observed, axis=-1, keepdims=True)
+    impact = ratio(observed, greatest)
+    ratios = ratio(drawn, np.take_along_axis(drawn, _place_of_largest(observed)[:, None, None], axis=1))
     alpha = (1.0 - request.level) / max(1, observed.shape[-1] - 1)
     low, _, _ = column_quantiles(ratios, request.level)
     _, _, high = column_quantiles(ratios, 1.0 - 2.0 * alpha)
-    smallest = np.fmin.reduce(null / np.fmax.reduce(null, axis=1)[:, None], axis=1)
+    smallest = np.fmin.reduce(ratio(null, np.fmax.reduce(null, axis=1, keepdims=True)), axis=1)
     p = excess_p(impact, np.broadcast_to(smallest[:, None], (*impact.shape, smallest.shape[-1])), -1)
     high = np.where(p < 1.0 - request.level, np.minimum(1.0, np.maximum(high, group_high / greatest)), 1.0)
     unknown = np.isnan(p) | np.isnan(group_high)

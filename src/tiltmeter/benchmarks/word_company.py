@@ -150,8 +150,8 @@ def stereotypical_associations(
     inferred = [one._replace(high=min(one.high, most)) for one in inferred]
     common = {"metric": ASSOCIATIONS, "level": level, "texts": len(known), "missing": missing, "definition": DEFINITIONS[ASSOCIATIONS]}
     met = _texts_with_target(contexts, lists)
-    note = _mean_note(met == 0, NOT_TOGETHER, LEFT_OUT)
-    rows = _result_rows(common, inferred, {"n": len(contexts.hits), "note": note}, lists, met, [None if n else NEVER for n in met])
+    notes = [_mean_note(met == 0, NOT_TOGETHER, LEFT_OUT), *(None if n else NEVER for n in met)]
+    rows = _result_rows(common, lists, inferred, [len(contexts.hits), *met], notes)
     most_of = [None, *(_greatest(list(lists.groups), totals[:, at]) for at in range(len(lists.targets)))]
     return results_table(({**row, "most": group} for row, group in zip(rows, most_of, strict=True)))
 
@@ -232,24 +232,18 @@ def cooccurrence_bias(
                 infer_distance(float(mean[0]), mean_samples, mean_nulls, len(known), level),
                 *(infer_smooth(*one, level) for one in columns),
             ]
-            note = unnamed or _mean_note(np.isnan(values[0]), NOT_WITH_BOTH, ONE_SIDED_LEFT_OUT)
-            notes = [unnamed or (ONE_SIDED if np.isnan(value) else None) for value in values[0]]
-            rows += _result_rows(both, inferred, {"n": len(contexts.hits), "note": note}, lists, met, notes)
+            one_sided = np.isnan(values[0])
+            notes = [_mean_note(one_sided, NOT_WITH_BOTH, ONE_SIDED_LEFT_OUT), *(ONE_SIDED if alone else None for alone in one_sided)]
+            rows += _result_rows(both, lists, inferred, [len(contexts.hits), *met], [unnamed or note for note in notes])
     return results_table(rows)
 
 
 def _result_rows(
-    common: Mapping[str, Any],
-    inferred: Sequence[Inference],
-    of_mean: Mapping[str, Any],
-    lists: _Lists,
-    met: Integers,
-    notes: Sequence[str | None],
+    common: Mapping[str, Any], lists: _Lists, inferred: Sequence[Inference], counts: Sequence[int], notes: Sequence[str | None]
 ) -> Iterator[dict[str, Any]]:
     """Yield the row of the mean over targets, then the row of each target; q is over targets."""
-    yield {**common, **inferred[0]._asdict(), **of_mean}
-    q = benjamini_hochberg(np.array([one.p for one in inferred[1:]]))
-    for target, one, q_value, n, note in zip(lists.targets, inferred[1:], q, met, notes, strict=True):
+    q = benjamini_hochberg([one.p for one in inferred[1:]])
+    for target, one, q_value, n, note in zip((None, *lists.targets), inferred, (None, *q), counts, notes, strict=True):
         yield {**common, **one._asdict(), "target": target, "q": q_value, "n": n, "note": note}
 
 
@@ -267,16 +261,15 @@ def _checked_lists(groups: Mapping[str, Sequence[str]] | None, targets: Sequence
             raise InputError(f"{place} must be a non-empty list of words without empty entries")
         kept.append(tuple(dict.fromkeys(" ".join(str(word).lower().replace("\u2019", "'").split()) for word in words)))
         for word in kept[-1]:
-            if word in seen:
-                raise InputError(f"{word!r} is in {seen[word]} and in {place}; each word may be in one list only")
-            seen[word] = place
+            if (first := seen.setdefault(word, place)) != place:
+                raise InputError(f"{word!r} is in {first} and in {place}; each word may be in one list only")
     return _Lists(dict(zip(groups, kept, strict=False)), kept[-1])
 
 
 def _known_texts(texts: Texts) -> tuple[Series, int]:
     """Return the texts that are neither null nor blank, and the number of the others."""
     given = Series("text", texts, dtype=String)
-    kept = given.filter(given.str.strip_chars().str.len_chars().fill_null(0) > 0)
+    kept = given.filter(given.str.strip_chars() != "")
     return kept, len(given) - len(kept)
 
 
@@ -366,11 +359,8 @@ def _totals_and_draws(contexts: _Contexts, texts: int, resamples: int, permutati
     """Compute totals over texts (G, C), of resampled texts (R, G, C), and with the groups exchanged within texts (D, G, C)."""
     counts, hits = list(contexts.groups.values()), contexts.hits
     totals = np.stack([count.sum(axis=0) for count in counts])
-    none = np.empty((0, *totals.shape))
-    if not len(hits):
-        return totals, none, none
     samples = [np.stack([weights[:, hits] @ count for count in counts], axis=1) for weights in resampled(texts, resamples, seed)]
-    nulls = [none]
+    nulls = [np.empty((0, *totals.shape))]
     for draw in exchange_draws(len(hits), len(counts), permutations, seed):
         place_of = np.argsort(draw, axis=2)  # new position of each group in a text
         moved = np.zeros((len(draw), *totals.shape))
@@ -396,7 +386,7 @@ def _distances(totals: Floats) -> Floats:
 def _ratios(totals: Floats, metric: str) -> Floats:
     """Compute log10 ratios, (R, 2, T + 2) -> (R, T); NaN where a word does not co-occur with both groups."""
     met, surroundings, named = totals[:, :, :-2], totals[:, :, -2:-1], totals[:, :, -1:]
-    share = ratio(met, surroundings * named) if metric == PUBLISHED else ratio(met, surroundings)
+    share = ratio(met, surroundings * named if metric == PUBLISHED else surroundings)
     of_both = ratio(share[:, 0], share[:, 1])
     found: Floats = np.log10(np.where(of_both > 0.0, of_both, np.nan))
     return found

@@ -154,16 +154,14 @@ def find_descriptors(texts: Series, concept: str, encoder: Encoder, judge: Judge
     similarity = Series(vectors[1:] @ vectors[0]).cast(Float64).round(6)
     words = words.with_columns(similarity=similarity).sort("similarity", "word", descending=[True, False])
 
-    def may_go_higher(guess: float) -> bool:
-        below = words.filter(col.similarity < guess)["word"].head(_SHOWN)
-        fields = {"concept": concept, "words": json.dumps(below.to_list(), ensure_ascii=False)}
-        return _ask(judge, "associated", [fields], _read_association)[0].value == "no"
-
     if threshold is None:
         left = words["similarity"].unique().sort(descending=True).to_list()
         while len(left) > 2:
             middle = len(left) // 2
-            left = left[: middle + 1] if may_go_higher(left[middle]) else left[middle:]
+            below = words.filter(col.similarity < left[middle])["word"].head(_SHOWN)
+            fields = {"concept": concept, "words": json.dumps(below.to_list(), ensure_ascii=False)}
+            may_go_higher = _ask(judge, "associated", [fields], _read_association)[0].value == "no"
+            left = left[: middle + 1] if may_go_higher else left[middle:]
         threshold = left[-1]
     return words.filter(col.similarity >= threshold)["word"].to_list()
 
@@ -186,8 +184,8 @@ def propose_replacements(words: Sequence[str], root: str, target: str, judge: Ju
     for part, reply in zip(parts, _ask(judge, "analogous", fields, read_pairs, schema=_SCHEMA), strict=True):
         proposed = {old.strip().casefold(): new for old, new in reply.value or [] if isinstance(old, str)}
         for word in part:
-            given = proposed.get(word.casefold())
-            new = " ".join(given.split()) if isinstance(given, str) else ""
+            new = proposed.get(word.casefold())
+            new = " ".join(new.split()) if isinstance(new, str) else ""
             if reply.problem:
                 proposal.left_out[word] = f"the judge's answer could not be used: {reply.problem}"
             elif not new:

@@ -67,7 +67,7 @@ def replace(texts: Series, table: Mapping[str, str]) -> Series:
     The new texts, in order.
     """
     pattern, forms = _compiled(tuple(table.items()))
-    made = {text: _replaced(text, pattern, forms) if pattern else text for text in texts.drop_nulls().unique(maintain_order=True)}
+    made = {text: _replaced(text, pattern, forms) for text in texts.drop_nulls().unique(maintain_order=True)}
     return Series(texts.name, [None if text is None else made[text] for text in texts], dtype=String)
 
 
@@ -127,7 +127,7 @@ def _piece_source(piece: str, as_written: bool | None) -> str:
 
 
 @lru_cache(maxsize=256)
-def _compiled(table: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str] | None, dict[str, list[_Form]]]:
+def _compiled(table: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], dict[str, list[_Form]]]:
     """Compile the pattern for the words of a table, and return the forms of its entries by casefolded word."""
     given = [_Form(_flat(old), unicodedata.normalize("NFC", new), False) for old, new in table]
     known = {form.old.casefold() for form in given}
@@ -135,12 +135,12 @@ def _compiled(table: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str] | Non
     forms: dict[str, list[_Form]] = {}
     for form in (*given, *derived):
         forms.setdefault(form.old.casefold(), []).append(form)
-    return (whole_words([form.old for form in (*given, *derived)]) if given else None), forms
+    return whole_words([form.old for form in (*given, *derived)]), forms
 
 
 def _replaced(text: str, pattern: re.Pattern[str], forms: Mapping[str, list[_Form]]) -> str:
     loud = text.isupper()
-    decomposed = not text.isascii() and not unicodedata.is_normalized("NFC", text) and unicodedata.is_normalized("NFD", text)
+    decomposed = not unicodedata.is_normalized("NFC", text) and unicodedata.is_normalized("NFD", text)
     pieces: list[str] = []
     end = 0
     for match in pattern.finditer(text):
@@ -158,7 +158,7 @@ def _replaced(text: str, pattern: re.Pattern[str], forms: Mapping[str, list[_For
         made = unicodedata.normalize("NFD", new) if decomposed else new
         pieces += (_with_article(here), made + _possessive(here, new))
         end = match.end()
-    return "".join((*pieces, text[end:])) if pieces else text
+    return "".join((*pieces, text[end:]))
 
 
 def _flat(word: str) -> str:
@@ -205,9 +205,8 @@ _NEAR, _FAR = 24, 400
 def _cased(here: _Found) -> str:
     made = written_like(here.word, here.form.old, here.new)
     # At the beginning of a sentence, a replacement in lower case is capitalised ("the Netherlands").
-    if made[:1].islower() and here.word[:1].isupper() and _SENTENCE.search(here.ahead[-_NEAR:]):
-        return made[:1].upper() + made[1:]
-    return made
+    begins = made[:1].islower() and here.word[:1].isupper() and _SENTENCE.search(here.ahead[-_NEAR:])
+    return _capitalised(made) if begins else made
 
 
 def _with_article(here: _Found) -> str:
@@ -223,7 +222,7 @@ def _with_article(here: _Found) -> str:
     if wants:
         loud = here.loud or (is_acronym(here.word) and not is_acronym(here.form.old))
         article += "N" if loud and found[1] == "A" else "n"
-    return here.before[: len(here.before) - len(found[0])] + article + found[2]
+    return here.before.removesuffix(found[0]) + article + found[2]
 
 
 def _possessive(here: _Found, new: str) -> str:
@@ -287,11 +286,11 @@ def plural(word: str) -> str | None:
     no plural (numbers, words in other alphabets).
     """
     tail = found.group() if (found := _HEAD.search(word)) else ""
-    head = word[: len(word) - len(tail)]
+    head = word.removesuffix(tail)
     last = re.split(r"[\s-]", head)[-1]
     if not last or "LATIN" not in unicodedata.name(last[-1], ""):
         return None
-    return head[: len(head) - len(last)] + _plural_of_one(last) + tail
+    return head.removesuffix(last) + _plural_of_one(last) + tail
 
 
 def _plural_of_one(word: str) -> str:
@@ -370,11 +369,16 @@ def written_like(found: str, old: str, new: str) -> str:
         return new.upper()
     if found == found.lower():
         return _WORD.sub(lambda word: word[0] if is_acronym(word[0]) else word[0].lower(), new)
-    capital = new[:1].upper() + new[1:]
+    capital = _capitalised(new)
     if found[1:] == old[1:]:  # they differ in the case of the first letter only
         if found[:1].isupper():
             return capital
         return new[:1].lower() + new[1:] if new.split()[0].casefold() in FUNCTION_WORDS else new
     if all(word[0].isupper() for word in _WORD.findall(found) if word.lower() not in _SMALL):
-        return capital[:1] + _WORD.sub(lambda word: word[0] if word[0] in _SMALL else word[0][:1].upper() + word[0][1:], capital)[1:]
+        return capital[:1] + _WORD.sub(lambda word: word[0] if word[0] in _SMALL else _capitalised(word[0]), capital)[1:]
     return new
+
+
+def _capitalised(text: str) -> str:
+    """Return the text with a capital first letter and no other change."""
+    return text[:1].upper() + text[1:]

@@ -160,14 +160,11 @@ def read_html(markup: str) -> SourceDocument:
     import lxml.etree
     import lxml.html
 
-    markup = markup.replace("\0", "")
-    if not markup.strip():
-        return SourceDocument("")
     parser = lxml.html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
     try:
-        root = lxml.html.document_fromstring(markup.encode("utf-8", errors="replace"), parser=parser)
-    except lxml.etree.LxmlError:
-        return SourceDocument("")
+        root = lxml.html.document_fromstring(markup.replace("\0", "").encode("utf-8", errors="replace"), parser=parser)
+    except lxml.etree.LxmlError:  # it is empty
+        return SourceDocument()
     title = tidy(root.xpath("string((//title | //h1)[1])"))
     for element in list(_elements(root)):
         if _is_unread(element) and element.getparent() is not None:  # emptied and not removed, as removal joins ever longer texts
@@ -191,10 +188,6 @@ def _elements(root: Any) -> Iterator[Any]:
     return (element for element in root.iter() if isinstance(element.tag, str))
 
 
-def _classes(element: Any) -> set[str]:
-    return set((element.get("class") or "").split())
-
-
 def _is_unread(element: Any) -> bool:
     if element.tag in _UNREAD or _UNREAD_CLASS.search(element.get("class") or "") or element.get("role") == "navigation":
         return True
@@ -205,7 +198,7 @@ def _blocks(root: Any) -> Iterator[Any]:
     """Yield paragraphs and captions, without nested ones."""
     inside: set[Any] = set()
     for element in _elements(root):
-        if element not in inside and (element.tag in _BLOCKS or _classes(element) & _CAPTION_CLASSES):
+        if element not in inside and (element.tag in _BLOCKS or not _CAPTION_CLASSES.isdisjoint(element.classes)):
             inside.update(element.iterdescendants())
             yield element
 
@@ -224,7 +217,7 @@ def _links(blocks: Iterable[Any]) -> Iterator[Link]:
     for block in blocks:
         for anchor in block.iter("a"):
             title, label = anchor.get("title"), tidy(anchor.text_content())
-            if title and label and anchor.get("href") and not _classes(anchor) & {"new", "external", "extiw"}:
+            if title and label and anchor.get("href") and anchor.classes.isdisjoint(("new", "external", "extiw")):
                 yield Link(tidy(title), label)
 
 
@@ -291,12 +284,12 @@ class SourcePage:
     """Links in the running text to existing articles of a wiki, in order."""
 
 
-def page_of(source: str, title: str, document: SourceDocument, licence: str | None = None) -> SourcePage:
+def page_of(source: str, title: str, document: SourceDocument) -> SourcePage:
     """Convert a document to a page; `title` is used if the document has none."""
+    title, problem = document.title or title, document.note
     if document.text:
-        return SourcePage(source, document.title or title, document.text, "ok", document.note, licence, document.links)
-    status: Literal["failed", "empty"] = "failed" if document.note else "empty"
-    return SourcePage(source, document.title or title, "", status, document.note or "it contains no text", licence)
+        return SourcePage(source, title, document.text, problem=problem, links=document.links)
+    return SourcePage(source, title, status="failed" if problem else "empty", problem=problem or "it contains no text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,18 +354,18 @@ def read_files(paths: Mapping[str, Sequence[str]], *, licence: str | None = None
             return SourceDocument(note=f"the file cannot be read: {error.strerror}")
 
     groups = cache(_read_groups)
+    more = {"source_tag": "local", "licence": licence}
     found: list[FoundPage] = []
     files = [(concept, file) for concept, names in paths.items() for name in names for file in _files_of(home / name, concept)]
     for concept, file in files:
         source = str(file.relative_to(home) if file.is_relative_to(home) else file)
         if file.suffix.lower() != ".json":
-            found.append((concept, page_of(source, file.stem, read(file), licence), {"source_tag": "local"}))
+            found.append((concept, page_of(source, file.stem, read(file)), more))
             continue
         for title, texts in _group_of(file, groups(file), concept).items():
             # Each sentence is kept as a paragraph, as the text is already split.
             document = SourceDocument(join_paragraphs([texts] if isinstance(texts, str) else texts))
-            page = page_of(f"{source}#{title}", title.partition("/")[2].replace("_", " "), document, licence)
-            found.append((concept, page, {"source_tag": "local"}))
+            found.append((concept, page_of(f"{source}#{title}", title.partition("/")[2].replace("_", " "), document), more))
     return found
 
 

@@ -69,7 +69,7 @@ class Builder:
     def stages(self) -> tuple[Stage, ...]:
         """The stages in order; the last one produces the table `benchmark`."""
         spec, sources, assemble, domain = self._spec, self._spec.sources, self._spec.assemble, {"domain": self._spec.domain}
-        given, branch = assemble.kind == "given", spec.branch
+        given = assemble.kind == "given"
         prompt_table = StageTable(BENCHMARK, required=("key", "root", "concept", "prompt"))
         saged = self._files(sources.saged)
         keywords = Stage(
@@ -115,8 +115,8 @@ class Builder:
             },
             ("prompts",),
             self._replacements,
-            asks=branch is not None and branch.descriptors is not None,
-            rests_on=self._files(branch.table if branch and isinstance(branch.table, str) else None) | self._of_spec("branch"),
+            asks=self._branch.descriptors is not None,
+            rests_on=self._files(self._branch.table if isinstance(self._branch.table, str) else None) | self._of_spec("branch"),
         )
         branches = Stage(
             "branches",
@@ -126,10 +126,10 @@ class Builder:
             rests_on=self._of_spec(branch={"counterfactual_baseline"}),
         )
         benchmark = Stage(
-            "benchmark", {"benchmark": prompt_table}, ("branches" if branch else "prompts",), lambda table, settings, tools: table
+            "benchmark", {"benchmark": prompt_table}, ("branches" if spec.branch else "prompts",), lambda table, settings, tools: table
         )
         found = () if given else (keywords, pages, sentences)
-        return (*found, prompts, *((replacements, branches) if branch else ()), benchmark)
+        return (*found, prompts, *((replacements, branches) if spec.branch else ()), benchmark)
 
     def _of_spec(self, *keys: str, concepts: Iterable[str] = (), **inside: set[str]) -> dict[str, Any]:
         """Return these keys of the spec; for some keys, only the named fields."""
@@ -311,21 +311,21 @@ class Builder:
     def _replacements(self, prompts: DataFrame, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
         """Collect the replacements of each branch: those of the spec, or else the concepts' names, and the proposals of the judge."""
         asked, with_prompts = self._branch, set(prompts["concept"])
-        given = read_table(self._home / asked.table) if isinstance(asked.table, str) else asked.table or {}
-        known = [(root, target) for root in given for target in given[root]]
+        read = read_table(self._home / asked.table) if isinstance(asked.table, str) else asked.table or {}
+        given = {(root, target): words for root, targets in read.items() for target, words in targets.items()}
         if asked.pairs == "all":
-            pairs = known or [pair for pair in permutations(self._spec.concepts, 2) if pair[0] in with_prompts]
+            pairs = list(given) or [pair for pair in permutations(self._spec.concepts, 2) if pair[0] in with_prompts]
         else:
             pairs = [(root, target) for root, target in asked.pairs]
             for root, _ in pairs:
                 check_known(root, sorted(with_prompts), f"branch.pairs: no prompt is about {root!r}")
         both = asked.direction == "both"
-        wanted = pairs + [(target, root) for root, target in pairs if both and (target, root) in known]
-        rows = [(root, target, *words, "given") for root, target in wanted for words in given.get(root, {}).get(target, {}).items()]
-        rows += [(root, target, root, target, "name") for root, target in pairs if (root, target) not in known]
+        wanted = pairs + [pair[::-1] for pair in pairs if both and pair[::-1] in given]
+        rows = [(*pair, *words, "given") for pair in wanted for words in given.get(pair, {}).items()]
+        rows += [(*pair, *pair, "name") for pair in pairs if pair not in given]
         proposals = [] if asked.descriptors is None else list(self._proposals(asked.descriptors.threshold, pairs, prompts, tools))
-        rows += [(root, target, *words, "judge") for root, target, proposal in proposals for words in proposal.words.items()]
-        left_out = [(root, target, *word) for root, target, proposal in proposals for word in proposal.left_out.items()]
+        rows += [(*pair, *words, "judge") for pair, proposal in proposals for words in proposal.words.items()]
+        left_out = [(*pair, *word) for pair, proposal in proposals for word in proposal.left_out.items()]
         table = DataFrame(rows, schema=REPLACEMENTS, orient="row").unique(["root", "target", "old"], keep="first", maintain_order=True)
         if both:
             back = table.select(root="target", target="root", old="new", new="old", by="by").join(table, on=["root", "target"], how="anti")
@@ -340,15 +340,15 @@ class Builder:
 
     def _proposals(
         self, threshold: float | Literal["auto"], pairs: list[tuple[str, str]], prompts: DataFrame, tools: Tools
-    ) -> Iterator[tuple[str, str, Proposal]]:
+    ) -> Iterator[tuple[tuple[str, str], Proposal]]:
         """Yield the judge's proposals for each pair of root and target."""
         judge, encoder = self._judge(tools, "branch.descriptors"), self._encoder(tools, "branch.descriptors")
         for root in dict.fromkeys(root for root, _ in pairs):
             mine = prompts.filter(concept=root)
             texts = pl.concat([mine["prompt"], *([mine["baseline"]] if self._branch.counterfactual_baseline else [])])
             words = find_descriptors(texts, root, encoder, judge, threshold=None if threshold == "auto" else threshold)
-            for target in (target for one, target in pairs if one == root and words):
-                yield root, target, propose_replacements(words, root, target, judge)
+            for pair in (pair for pair in pairs if pair[0] == root and words):
+                yield pair, propose_replacements(words, *pair, judge)
 
     def _branches(self, prompts: DataFrame, replacements: DataFrame, settings: Settings, tools: Tools) -> DataFrame:
         """Add branches to the prompts; report branches without replacements and branches that still name the root."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from itertools import accumulate, chain, dropwhile, product
+from itertools import chain, dropwhile, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -132,8 +132,9 @@ def _main_verb(words: Sequence[TaggedWord]) -> TaggedWord | None:
     Parameters
     ----------
     words
-        The words outside brackets and quotation marks.
+        The words outside brackets and quotation marks; punctuation before the first word is ignored.
     """
+    words = list(dropwhile(lambda word: word.tag in ("PUN", "PUQ"), words))
     semicolon = next((i for i, word in enumerate(words) if word.text == ";"), len(words))
     for count, leniency in product(sorted({semicolon, len(words)}), (_FULL, _FEWER_CLAUSES, _PARTICIPLES_TOO, _NOUNS_TOO)):
         found = _reading(words[:count], leniency).main_verb()
@@ -158,7 +159,6 @@ class _Reading:
         self.name = [word.name for word in words]
         self.count = len(words)
         self.leniency, self.fronted = leniency, fronted
-        self.commas = [0, *accumulate(word == "," for word in text)]
         self.before = self._words_before()
         # Words of names are treated as names regardless of their tags. Position -1, before the first word, has the last entry.
         kinds = ["NP0" if word.name else "NN1" if lower in _ALONE else word.tag for word, lower in zip(words, text, strict=True)]
@@ -253,7 +253,7 @@ class _Reading:
         before = self.before[i]
         if before > last and self.tag[before] == "CJC":
             return self.leniency < _PARTICIPLES_TOO
-        if self.commas[i] > self.commas[last]:
+        if "," in self.text[last:i]:
             return False
         if self.fronted:
             return self.leniency < _FEWER_CLAUSES
@@ -359,15 +359,11 @@ def main_verb_of(words: Sequence[TaggedWord]) -> TaggedWord | None:
     outside = [word for word in words if not word.bracketed]
     strictly = _without_inserts(_without_quotations(outside))
     plainly = [word for word in outside if not _is_quotation_mark(word)]
-    return _main_verb(_from_first_word(strictly)) or _main_verb(_from_first_word(plainly))
+    return _main_verb(strictly) or _main_verb(plainly)
 
 
 def _is_quotation_mark(word: TaggedWord) -> bool:
     return word.tag == "PUQ" or word.text == '"'
-
-
-def _from_first_word(words: Sequence[TaggedWord]) -> list[TaggedWord]:
-    return list(dropwhile(lambda word: word.tag in ("PUN", "PUQ"), words))
 
 
 def _without_quotations(words: Sequence[TaggedWord]) -> list[TaggedWord]:

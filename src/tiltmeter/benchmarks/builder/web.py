@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import chain
-from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from time import monotonic
 from typing import Any, NamedTuple, Self, TypeVar
@@ -435,11 +434,12 @@ def collect_pages(
         similarity: dict[str, float] = {}
         for level in range(wiki.depth + 1):
             wanted = [title for title in dict.fromkeys(wanted) if title not in visited]
-            if level and encoder is not None and wanted:
-                vectors = encoder.encode([concept, *wanted])
-                similarity = dict(zip(wanted, (vectors[1:] @ vectors[0]).tolist(), strict=True))
-                wanted = [title for title, _ in sorted(similarity.items(), key=itemgetter(1), reverse=True)]
-            wanted = wanted[: wiki.pages] if level else wanted
+            if level and wanted:
+                if encoder is not None:
+                    vectors = encoder.encode([concept, *wanted])
+                    similarity = dict(zip(wanted, (vectors[1:] @ vectors[0]).tolist(), strict=True))
+                    wanted.sort(key=similarity.__getitem__, reverse=True)
+                wanted = wanted[: wiki.pages]
             linked: list[str] = []
             for title, page in zip(wanted, await asyncio.gather(*map(site.page, wanted)), strict=True):
                 if page.title in visited:

@@ -158,14 +158,10 @@ def _leaked_names(table: DataFrame) -> Iterator[_Row]:
 def _leaks(table: DataFrame) -> DataFrame:
     """Return rows (`row`, `key`, `concept`, `branched_from`) with each `other` concept that they name, once per pair."""
     named = table.with_row_index("row").drop_nulls(["concept", "prompt"])
-    names = named["concept"].unique(maintain_order=True).to_list()
-    if len(names) < 2:
-        return named.select("row", "key", "concept", "branched_from", other="concept").clear()
+    spelt = named.select(found=col.concept.str.to_lowercase(), other="concept").unique("found", keep="first", maintain_order=True)
     # One pattern, longest name first ("Papua New Guinea" before "Guinea"). Word boundaries are required only next to letters or digits.
-    pattern = "(?i)" + "|".join(
-        re.sub(r"^(?=\w)|(?<=\w)$", lambda _: r"\b", re.escape(name)) for name in sorted(names, key=len, reverse=True)
-    )
-    spelt = DataFrame({"found": [name.lower() for name in names], "other": names}).unique("found", keep="first")
+    names = sorted(spelt["other"], key=len, reverse=True)
+    pattern = "(?i)" + "|".join(re.sub(r"^(?=\w)|(?<=\w)$", lambda _: r"\b", re.escape(name)) for name in names)
     found = named.select("row", "key", "concept", "branched_from", found=col.prompt.str.extract_all(pattern)).explode("found")
     found = found.drop_nulls("found").with_columns(col.found.str.to_lowercase()).unique(["row", "found"], maintain_order=True)
     joined = found.join(spelt, on="found", how="inner", maintain_order="left")

@@ -77,8 +77,9 @@ def read_benchmark(path: str | Path, *, strict: bool = True) -> DataFrame:
             )
         path = path / TABLE
     first = 2 if path.suffix.lower() == ".csv" else 1  # in a CSV file, the first row follows the header
-    table = _typed_columns(path, _renamed_columns(path, _rows_of_file(path)), first)
-    if table["key"].is_null().all() and table["source_tag"].str.contains(_BRANCH_TAG).any():
+    given = _typed_columns(path, _renamed_columns(path, _rows_of_file(path)), first)
+    table = given.with_columns(key=pl.coalesce("key", (pl.int_range(pl.len()) + 1).cast(String)))
+    if given["key"].is_null().all() and given["source_tag"].str.contains(_BRANCH_TAG).any():
         table = _tied_to_roots(table)
     table = _completed_rows(table)
     if strict:
@@ -198,10 +199,8 @@ def _typed_columns(path: Path, table: DataFrame, first: int) -> DataFrame:
 
 
 def _completed_rows(table: DataFrame) -> DataFrame:
-    """Fill in missing values of key, root and kind, and of branched_from (the concept of the root)."""
-    number = (pl.int_range(pl.len()) + 1).cast(String)
-    table = table.with_columns(key=pl.coalesce("key", number), kind=col.kind.fill_null("given"))
-    table = table.with_columns(root=pl.coalesce("root", "key"))
+    """Fill in missing values of root and kind, and of branched_from (the concept of the root)."""
+    table = table.with_columns(kind=col.kind.fill_null("given"), root=pl.coalesce("root", "key"))
     roots = table.unique("key", keep="first", maintain_order=True)
     concept = col.root.replace_strict(roots["key"], roots["concept"], default=None)
     return table.with_columns(branched_from=pl.coalesce("branched_from", when(col.root != col.key).then(concept)))
@@ -313,16 +312,14 @@ def _tied_to_roots(table: DataFrame) -> DataFrame:
     tagged = table.drop("root").with_columns(
         branched_from=col.source_tag.str.extract(_BRANCH_TAG, 2),
         source_tag=pl.coalesce(col.source_tag.str.extract(_BRANCH_TAG, 1), "source_tag"),
-        key=(pl.int_range(pl.len()) + 1).cast(String),
         folded=col.concept.str.to_lowercase(),
     )
     is_root = col.branched_from.is_null()
     # SAGED converts the concepts of branches to lower case; use the spelling of the roots.
-    names = tagged.filter(is_root).select("folded", name="concept").unique("folded", keep="first")
+    names = tagged.filter(is_root).unique("folded", keep="first", maintain_order=True)
     group = ("branched_from", "concept", "source_tag")
     blocks = (
-        tagged.join(names, on="folded", how="left", maintain_order="left")
-        .with_columns(concept=pl.coalesce("name", "concept"))
+        tagged.with_columns(concept=col.folded.replace_strict(names["folded"], names["concept"], default=col.concept))
         .with_columns(block=pl.struct(group).rle_id(), turn=pl.int_range(pl.len()).over(group), size=pl.len().over(group))
         .with_columns(whole=col.block.n_unique().over(group) == 1)
     )
@@ -331,4 +328,4 @@ def _tied_to_roots(table: DataFrame) -> DataFrame:
     tag = pl.concat_str(lit("branch of "), "branched_from", lit(": "), "source_tag")  # as in `branch`
     return tied.with_columns(
         root=when("whole").then(pl.coalesce("root", "key")).otherwise("key"), source_tag=pl.coalesce(tag, "source_tag")
-    ).drop("folded", "name", "block", "turn", "size", "whole")
+    )
