@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from polars import DataFrame, LazyFrame, col
+from polars import DataFrame, Expr, LazyFrame, col
 
 from tiltmeter.errors import InputError
 from tiltmeter.outside_files import UNREADABLE, json_of
@@ -103,6 +103,14 @@ class RunFolder:
         if table == "findings" and (fault := check_findings(found)):
             raise InputError(f"{self.named(self.table_path(table))} is damaged: {fault}; {REMEDY}")
         return found
+
+    def beside(self, attempts: DataFrame, table: str, *columns: str | Expr) -> DataFrame:
+        """Add columns of a table of prompts or attempts to some attempts; raise InputError as `scan` does."""
+        on = ["prompt_id"] if table == "design" else ["model", "prompt_id", "repetition"]
+        with reading(self.path):
+            # Filtered first, so that only these rows are read.
+            rows = self.scan(table).filter(col.prompt_id.is_in(attempts["prompt_id"].unique().implode())).select(*on, *columns).collect()
+        return attempts.join(rows, on=on, how="left", maintain_order="left")
 
     def models(self, table: str) -> list[str]:
         """Return the names of the models in a table, in order of appearance."""

@@ -208,17 +208,8 @@ class Run(reports.Result):
 
     def _with_texts(self, attempts: DataFrame) -> DataFrame:
         """Add `answer`, `outcome`, `label` and `prompt` to attempts."""
-        attempt = ["model", "prompt_id", "repetition"]
-        # Filtered first, so that only these texts are read.
-        mine = col.prompt_id.is_in(attempts["prompt_id"].unique().implode())
-        for table, on, texts in (
-            ("responses", attempt, ["answer"]),
-            ("measures", attempt, ["outcome", "label"]),
-            ("design", ["prompt_id"], ["prompt"]),
-        ):
-            with reading(self.path):
-                found = self.folder.scan(table).filter(mine).select(*on, *texts).collect()
-                attempts = attempts.join(found, on=on, how="left", maintain_order="left")
+        for table, texts in (("responses", ["answer"]), ("measures", ["outcome", "label"]), ("design", ["prompt"])):
+            attempts = self.folder.beside(attempts, table, *texts)
         return attempts
 
     def counterfactual_pairs(self) -> DataFrame:
