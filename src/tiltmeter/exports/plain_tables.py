@@ -10,12 +10,9 @@ from polars import DataFrame, LazyFrame, col
 from tiltmeter.errors import InputError
 from tiltmeter.exports.exporting import Wanted
 from tiltmeter.probes.presentation import normalised_table
-from tiltmeter.registry import check_known
 from tiltmeter.reports import writing
 from tiltmeter.reports.files import csv_table
 from tiltmeter.runs.folder import reading
-
-_OWN = ("design", "responses", "measures", "findings")
 
 
 def scan(wanted: Wanted) -> LazyFrame:
@@ -23,14 +20,7 @@ def scan(wanted: Wanted) -> LazyFrame:
     run, name = wanted.run, wanted.table
     if name == "normalised":
         return normalised_of(wanted).lazy()
-    if name == "examples":
-        lazy = run.examples.lazy()
-    elif name in _OWN:
-        lazy = run.folder.scan(name)
-    else:
-        stages = run.folder.stages()
-        check_known(name, dict.fromkeys((*_OWN, "normalised", "examples", *stages)), f"{run.place} has no table {name!r}")
-        lazy = stages[name]
+    lazy = run.examples.lazy() if name == "examples" else run.folder.any_table(name, others=("normalised", "examples"))
     if wanted.model is None:
         return lazy
     if "model" not in lazy.collect_schema():

@@ -102,7 +102,7 @@ def tokens(text: str, start: int = 0, end: int | None = None) -> list[Token]:
 
 
 _PICTURES = ("So", "Sk", "Mn", "Me", "Cf", "Co", "Cs", "Cn", "Cc")
-_LONGEST = 40
+LONGEST = 40
 """Maximum length of a word to tag, in letters."""
 _AT_ONCE = 1000
 """Maximum number of words tagged together. With tens of thousands, the probabilities underflow and the tagger fails."""
@@ -126,7 +126,7 @@ def tag(words: Sequence[str]) -> tuple[str, ...]:
 
     The tags are those of the C5 tagset of the BNC as used by the model: NN1, NN2, NP0 (name), AJ0, AV0, VVD, VVZ, VVG, VVN, VVI, VBD, ...
     """
-    plain = [_PLAIN.get(word, word) if len(word) <= _LONGEST else "it" for word in words]
+    plain = [_PLAIN.get(word, word) if len(word) <= LONGEST else "it" for word in words]
     return tuple(chain.from_iterable(_tag(tuple(plain[start : start + _AT_ONCE])) for start in range(0, len(plain), _AT_ONCE)))
 
 

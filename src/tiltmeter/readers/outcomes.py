@@ -39,7 +39,7 @@ def verdict(table: DataFrame, label: Expr, refused: Expr) -> DataFrame:
 
 
 def decided(
-    table: DataFrame, labels: Mapping[str, Expr], refused: Expr, *, clear: Expr | None = None, with_rule: bool = False
+    table: DataFrame, labels: Mapping[str, Expr], refused: Expr, *, clear: Expr | bool = True, with_rule: bool = False
 ) -> DataFrame:
     """Return the columns `outcome` and `label` of a reader's results, and `rule` if asked for.
 
@@ -56,7 +56,7 @@ def decided(
     label = pl.coalesce(*labels)
     rule = pl.coalesce(when(col(name).is_not_null()).then(lit(name)) for name in labels)
     found = table.with_columns(given.select(found=label, rule=rule))
-    read = verdict(found, col.found if clear is None else when(clear).then("found"), refused)
+    read = verdict(found, when(clear).then("found"), refused)
     return read.with_columns(found["rule"]).with_columns(rule=when(col.label.is_not_null()).then("rule")) if with_rule else read
 
 

@@ -209,9 +209,9 @@ def count_vocabulary(answer: Series, male: Mapping[str, Collection[str]], female
         One row per answer with the columns `outcome` ("answered", "refused" or "empty") and, for each inventory, `{inventory}_male` and
         `{inventory}_female` (Int32, null unless answered).
     """
-    lists = {name: (_hyphenated(male[name]), _hyphenated(female[name])) for name in male}
     words_of: dict[str, set[str]] = {}
-    for name, (ours, theirs) in lists.items():
+    for name in male:
+        ours, theirs = _hyphenated(male[name]), _hyphenated(female[name])
         words_of |= {f"{name}_male": ours - theirs, f"{name}_female": theirs - ours}
     compounds = {f" {word.replace('-', ' ')}": f" {word}" for words in words_of.values() for word in sorted(words) if "-" in word}
     words = pl.concat_str(lit(" "), col.text.str.to_lowercase().str.extract_all(r"\w+(?:['-]\w+)*").list.join(" "))

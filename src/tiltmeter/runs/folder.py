@@ -20,6 +20,7 @@ from polars import DataFrame, Expr, LazyFrame, col
 from tiltmeter.errors import InputError
 from tiltmeter.outside_files import UNREADABLE, json_of
 from tiltmeter.paths import is_file, sha256
+from tiltmeter.registry import check_known
 from tiltmeter.reports import Report, write_page
 from tiltmeter.runs.first_edition import grades, upgraded
 from tiltmeter.runs.validation import REMEDY, check_columns, check_document, check_findings
@@ -27,6 +28,7 @@ from tiltmeter.safe_writing import LOCK, only_writer, writable, writing
 from tiltmeter.study import DESIGN, RESPONSES
 
 TABLES = ("design", "responses", "measures", "findings")
+"""Tables that every run has."""
 STAGES = "stages"
 """Folder of the tables specific to a method."""
 ERRORS = "errors.txt"
@@ -145,14 +147,14 @@ class RunFolder:
                 self._has_study(text)  # before anything is changed, and again under the lock
                 stack.enter_context(only_writer(self.path, self.place))
                 known = self._has_study(text)
-            self._remove(_ASIDE)  # left by an interrupted process
+            remove_named(self.path, _ASIDE)  # left by an interrupted process
             try:
                 if not known:
                     self.write_text("study.yaml", text)
                 yield
             except BaseException:
                 if not known:
-                    self._remove(_OURS)
+                    remove_named(self.path, _OURS)
                 raise
 
     def _has_study(self, text: str) -> bool:
@@ -169,13 +171,6 @@ class RunFolder:
         ):
             raise InputError(f"{self.path} exists and is not a run folder; choose another one with --out")
         return False
-
-    def _remove(self, names: re.Pattern[str]) -> None:
-        for path in list(self.path.iterdir()):
-            if names.fullmatch(path.name) and path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            elif names.fullmatch(path.name):
-                path.unlink(missing_ok=True)
 
     def write_text(self, name: str, text: str) -> Path:
         """Write a text file atomically."""
@@ -226,6 +221,14 @@ class RunFolder:
             if path.is_file()
         }
 
+    def any_table(self, name: str, others: Sequence[str] = ()) -> LazyFrame:
+        """Return a table of the run or of the method; raise InputError, which suggests these and `others`, if there is none."""
+        if name in TABLES:
+            return self.scan(name)
+        stages = self.stages()
+        check_known(name, dict.fromkeys((*TABLES, *others, *stages)), f"{self.place} has no table {name!r}")
+        return stages[name]
+
     def stages(self) -> dict[str, LazyFrame]:
         """Return the tables specific to the method as LazyFrames, by name."""
         paths = sorted((self.path / STAGES).glob("*.parquet"))
@@ -235,6 +238,15 @@ class RunFolder:
                 graded = grades(pl.scan_parquet(self.table_path("findings"), glob=False))
                 found |= {} if graded is None else {"grades": graded}
             return found
+
+
+def remove_named(folder: Path, names: re.Pattern[str]) -> None:
+    """Remove the files and folders with these names in a folder, if it exists."""
+    for path in list(folder.glob("*")):
+        if names.fullmatch(path.name) and path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        elif names.fullmatch(path.name):
+            path.unlink(missing_ok=True)
 
 
 def study_text(document: Mapping[str, Any]) -> str:

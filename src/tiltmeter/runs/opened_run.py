@@ -16,10 +16,10 @@ from polars import DataFrame, Float64, Int8, LazyFrame, col, lit, when
 from tiltmeter import registry, reports
 from tiltmeter.blocks import RANGES, UNDECIDED, Block, Callout, Details, Headline, Text
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
-from tiltmeter.registry import check_known, did_you_mean
+from tiltmeter.registry import did_you_mean
 from tiltmeter.reports import Report
 from tiltmeter.runs.counterparts import counterparts
-from tiltmeter.runs.folder import RunFolder, reading
+from tiltmeter.runs.folder import TABLES, RunFolder, reading
 from tiltmeter.runs.opening import open_folder, runs_in
 from tiltmeter.runs.places import runs_place
 from tiltmeter.runs.plain_findings import present_findings
@@ -32,8 +32,6 @@ from tiltmeter.study import NAMED, Finding, beside, metric_name
 if TYPE_CHECKING:
     import pandas
 
-TABLES = ("design", "responses", "measures", "findings")
-"""Tables that every run has."""
 _ALWAYS_SHOWN = ("model", "part", "metric", "estimate", "low", "high")
 _SHOWN_FIRST = (
     *("model", "part", "metric", "estimate", "low", "high", "mark", "mark_best", "mark_worst", "q", "null_value"),
@@ -185,10 +183,8 @@ class Run(reports.Result):
         """
         if name in TABLES:
             return self.folder.read(name)
-        tables = self.folder.stages()
-        check_known(name, (*TABLES, *tables), f"{self.place} has no table {name!r}")
         with reading(self.path):
-            return tables[name].collect()
+            return self.folder.any_table(name).collect()
 
     def _own_table(self, name: str) -> DataFrame:
         """Return an optional table, empty if the run lacks it; raise InputError if it is damaged."""
