@@ -68,7 +68,7 @@ def marked(answer: Series, option_texts: Series) -> DataFrame:
     lower = rewritten(col.lower, (*rows["letters"].values(), *stops)).str.strip_chars(" ")
     table = table.with_columns(lower=lower, declined=declines(col.lower), **options).with_columns(text=_with_letters())
     table = table.with_columns(in_words=~col.text.str.contains(_MARK))
-    table = table.with_columns(text=when("in_words").then(_with_words(table)).otherwise("text"), unknown=_unknown())
+    table = table.with_columns(text=when("in_words").then(_with_words()).otherwise("text"), unknown=_unknown())
     stated = (
         when(col.in_words & (col.unknown == c)).then(col.text.str.replace_all(rows["unknown"]["said"].find, f"<{c}>")) for c in _LETTERS
     )
@@ -100,19 +100,17 @@ def _with_letters() -> Expr:
     return text.str.replace_all(" +", " ")
 
 
-def _with_words(table: DataFrame) -> Series:
+def _with_words() -> Expr:
     """Return the text in which letters stand for the words of options, longer options first."""
     plural = pl.any_horizontal((col(c) == "  men  ").fill_null(False) for c in _LETTERS)
-    text = when(plural).then(rewritten(col.lower, tables("choice")["plural"].values())).otherwise("lower")
-    table = table.with_columns(spaced=_spaced(text))
+    text = _spaced(when(plural).then(rewritten(col.lower, tables("choice")["plural"].values())).otherwise("lower"))
     part_of_another = {
         c: pl.any_horizontal((col(d) != col(c)) & col(d).str.contains(col(c), literal=True) for d in _LETTERS).fill_null(False)
         for c in _LETTERS
     }
-    text = col.spaced
     for is_part in (False, True):
         text = _replaced(text, {f"  <{c}>  ": when(part_of_another[c] == is_part).then(words) for c, words in _options().items()})
-    return table.select(text.str.replace_all(" +", " "))["spaced"]
+    return text.str.replace_all(" +", " ")
 
 
 def _unknown() -> Expr:

@@ -225,12 +225,9 @@ def _predicates(words: DataFrame, lists: Mapping[str, frozenset[str]]) -> DataFr
 
     Each is returned with and without the adjectives of the noun; only with them, if the noun is too general.
     """
-    verbs = words.filter((col.kind == "verb") & ~col.form.is_in(lists["idle"])).with_columns(start="place", verb="form")
-    verbs = (
-        verbs.select(*words.columns, "start", "verb", step=pl.int_ranges(1, _GAP + 1))
-        .explode("step")
-        .with_columns(place=col.start + col.step)
-    )
+    verbs = words.filter((col.kind == "verb") & ~col.form.is_in(lists["idle"]))
+    verbs = verbs.select(*words.columns, start="place", verb="form", step=pl.int_ranges(1, _GAP + 1)).explode("step")
+    verbs = verbs.with_columns(place=col.start + col.step)
     around = words.select("number", "place", next="form", next_kind="kind", next_content="content")
     steps = verbs.join(around, on=["number", "place"], maintain_order="left")
     unsaid = lists["possessives"].union(*(lists[name] for name in PRONOUNS))  # so that "makes her an asset" is as "makes him an asset"
@@ -240,7 +237,7 @@ def _predicates(words: DataFrame, lists: Mapping[str, frozenset[str]]) -> DataFr
     is_object = col.next_content & col.next_kind.is_in(["noun", "name"])
     own = ["number", "start"]
     steps = steps.with_columns(ended=is_object | ~(described | shown)).with_columns(before=col.ended.cum_sum().over(own) - col.ended)
-    steps = steps.filter(col.before == 0)
+    steps = steps.filter(before=0)
     ends = is_object.last() & (col.step.last() == pl.len())
     made = steps.group_by(own, maintain_order=True).agg(
         pl.col([name for name in words.columns if name not in (*own, "place")]).first(),

@@ -76,8 +76,9 @@ def speech(text: str) -> list[Span]:
         for match in _QUOTED.finditer(text, paragraph.start(), paragraph.end()):
             inner = match.group()[1:].rstrip("\"'\u201d\u2019\u00bb")
             before = text[max(paragraph.start(), match.start() - 3) : match.start()]
-            spoken = inner.rstrip()[-1:] in (",", ".", "!", "?", "\u2026") and len(inner.split()) > 2
-            if spoken or _SAID.search(before) or len(inner.split()) > 4:
+            words = len(inner.split())
+            spoken = inner.rstrip()[-1:] in (",", ".", "!", "?", "\u2026") and words > 2
+            if spoken or _SAID.search(before) or words > 4:
                 found.append(match.span())
     return found
 
