@@ -25,7 +25,7 @@ from tiltmeter.runs.reading_quality import ROW, labels_of
 from tiltmeter.runs.stage_store import read_table
 from tiltmeter.runs.study_run import RunInProgress
 from tiltmeter.safe_writing import only_writer, writable, writing
-from tiltmeter.study import LABELS, REFUSED, TO_LABEL, UNCLEAR, StageTable, Study, conform, labels_meant
+from tiltmeter.study import LABELS, REFUSED, TO_LABEL, UNCLEAR, StageTable, Study, beside, conform, labels_meant
 
 UNREAD_SHARE = 0.25
 """Smallest share of unread rows in a sample, if there are as many."""
@@ -80,7 +80,7 @@ def sample(run: Run, n: int, part: str | None = None, model: str | None = None) 
     for given, known, what in ((part, run.about["parts"], "part"), (model, models_of(run), "model")):
         if given is not None:
             check_known(given, known, f"{run.place} has no {what} {given!r}")
-    rows, seed = _rows_of(run, part=part, model=model), opened(run)[1].seed
+    rows, seed = _rows_of(run, part=part, model=model), run.about["seed"]
     chosen = [draw_rows(mine, n, seed) for _, mine in rows.group_by("model", "part", maintain_order=True)]
     drawn = pl.concat([rows.clear(), *chosen], how="diagonal")
     if drawn.is_empty():
@@ -144,7 +144,7 @@ def add_labels(run: Run, given: DataFrame, annotator: str) -> None:
     if not rows["stratum_size"].is_between(1, 1000 * run.about["tables"]["measures"]["rows"]).all():
         raise InputError("the column stratum_size of the sample does not fit this run; fill in only the column label")
     known = _rows_of(run, rows).select(*ROW, "allowed", "meaning")
-    rows = rows.join(known, on=ROW, how="left", nulls_equal=True, maintain_order="left")
+    rows = beside(rows, known, *ROW)
     number = (col.allowed.list.len() == 0) & col.label.cast(pl.Float64, strict=False).is_not_null()
     free = number | (col.label.is_in([REFUSED, UNCLEAR]) & col.allowed.is_not_null())
     rows = rows.with_columns(annotator=lit(annotator), meant=pl.coalesce(when(free).then("label"), labels_meant(rows)))

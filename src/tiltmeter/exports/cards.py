@@ -112,7 +112,7 @@ def _section(name: str, findings: DataFrame, about: Mapping[str, Any]) -> str:
 
 
 def _limitations(findings: DataFrame) -> list[str]:
-    ungraded = findings.filter(col.mark == "ungraded").height
+    ungraded = findings.filter(mark="ungraded").height
     missing = findings.filter(col.estimate.is_null() | col.estimate.is_nan()).height
     lost, all_ = findings.select((col.attempts - col.answered).sum().alias("lost"), col.attempts.sum()).row(0)
     limitations = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from polars import DataFrame, LazyFrame, col
+from polars import DataFrame, LazyFrame
 
 from tiltmeter.errors import InputError
 from tiltmeter.exports.exporting import Wanted
@@ -25,14 +25,14 @@ def scan(wanted: Wanted) -> LazyFrame:
         return lazy
     if "model" not in lazy.collect_schema():
         raise InputError(f"--table {name}: the table has no model column; omit --model")
-    return lazy.filter(col.model == wanted.model)
+    return lazy.filter(model=wanted.model)
 
 
 def findings_of(wanted: Wanted) -> DataFrame:
     """Return the findings to export: the key findings, or all of them."""
     findings = wanted.run.findings
     if wanted.model is not None:
-        findings = findings.filter(col.model == wanted.model)
+        findings = findings.filter(model=wanted.model)
     return findings if wanted.every or wanted.table == "normalised" else findings.filter("key")
 
 
