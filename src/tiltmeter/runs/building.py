@@ -18,9 +18,9 @@ from tiltmeter.models import Sampling
 from tiltmeter.runs.asked_models import Judging
 from tiltmeter.runs.asking import Asking, RunJudge, RunTools
 from tiltmeter.runs.folder import ELSEWHERE, remove_named
-from tiltmeter.runs.stage_store import ASIDE, StageResult, StageStore
+from tiltmeter.runs.stage_store import ASIDE, StageResult, StageStore, conformed
 from tiltmeter.safe_writing import only_writer, writable, writing
-from tiltmeter.study import Judge, Settings, conform
+from tiltmeter.study import Judge, Settings
 from tiltmeter.yaml_files import read_yaml
 
 _ASKED_WITH = Sampling(temperature=0.0, max_tokens=4_096)
@@ -100,8 +100,7 @@ def build(
             with store.carrying_out(stage, rests_on, tools.judge) as pieces:
                 if pieces is not None:
                     made = stage.run(*(store.read(makers[name], name) for name in stage.inputs), Settings(), tools)
-                    tables = {next(iter(stage.tables)): made} if isinstance(made, DataFrame) else made
-                    pieces.add({name: conform(table, stage.tables[name].columns) for name, table in tables.items()})
+                    pieces.add(conformed(stage, made))
                     pieces.record.problems, pieces.record.whole = tools.problems[before:], not tools.may_find_more
             if progress is not None:
                 progress(store.results[-1])

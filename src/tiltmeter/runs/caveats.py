@@ -50,7 +50,7 @@ def _of_run(run: Run) -> list[DataFrame]:
     key = run.findings.filter("key", col.wording.is_null()).with_columns(number=metric_name())
     wide = (col.mark_best == "healthy") & col.mark_worst.is_in(["critical", "catastrophic"]) & (col.mark != UNGRADED)
     found.append(
-        _about(key.filter(col.mark == UNGRADED), Ungraded.code, "{} has no mark: {}", "number", col.note.fill_null("too little evidence"))
+        _about(key.filter(mark=UNGRADED), Ungraded.code, "{} has no mark: {}", "number", col.note.fill_null("too little evidence"))
     )
     between = pl.format("{} to {}", "mark_best", "mark_worst")
     found.append(
@@ -67,7 +67,7 @@ def _of_run(run: Run) -> list[DataFrame]:
 
 
 def _one(code: str, sentence: str) -> DataFrame:
-    return DataFrame({"code": [code], "sentence": [sentence]}, schema={name: COLUMNS[name] for name in ("code", "sentence")})
+    return DataFrame({"code": [code], "sentence": [sentence]})
 
 
 def _about(rows: DataFrame, code: str, sentence: str, *values: str | pl.Expr) -> DataFrame:

@@ -5,6 +5,7 @@ Every file is written to a temporary name and then moved into place, so that no 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -25,7 +26,7 @@ from tiltmeter.reports import Report, write_page
 from tiltmeter.runs.first_edition import grades, upgraded
 from tiltmeter.runs.validation import REMEDY, check_columns, check_document, check_findings
 from tiltmeter.safe_writing import LOCK, only_writer, writable, writing
-from tiltmeter.study import DESIGN, RESPONSES
+from tiltmeter.study import DESIGN, RESPONSES, beside
 
 TABLES = ("design", "responses", "measures", "findings")
 """Tables that every run has."""
@@ -112,7 +113,7 @@ class RunFolder:
         with reading(self.path):
             # Filtered first, so that only these rows are read.
             rows = self.scan(table).filter(col.prompt_id.is_in(attempts["prompt_id"].unique().implode())).select(*on, *columns).collect()
-        return attempts.join(rows, on=on, how="left", maintain_order="left")
+        return beside(attempts, rows, *on)
 
     def models(self, table: str) -> list[str]:
         """Return the names of the models in a table, in order of appearance."""
@@ -172,12 +173,10 @@ class RunFolder:
             raise InputError(f"{self.path} exists and is not a run folder; choose another one with --out")
         return False
 
-    def write_text(self, name: str, text: str) -> Path:
+    def write_text(self, name: str, text: str) -> None:
         """Write a text file atomically."""
-        path = self.path / name
-        with writing(path, ELSEWHERE) as aside:
+        with writing(self.path / name, ELSEWHERE) as aside:
             aside.write_text(text, encoding="utf-8", newline="\n")
-        return path
 
     def write_json(self, document: Mapping[str, Any]) -> None:
         """Write run.json."""
@@ -199,13 +198,11 @@ class RunFolder:
                 # Writing takes as much additional memory as the data written at once.
                 rows = max(1, frame.height * PIECE // max(PIECE, int(frame.estimated_size())))
                 for part in frame.iter_slices(rows) if frame.height else (frame,):
-                    pieces.append(Path(folder) / f"{len(pieces):06d}.parquet")
-                    with writable(pieces[-1], ELSEWHERE):
-                        part.write_parquet(pieces[-1], compression="lz4", statistics=False)
+                    add_piece(pieces, part, Path(folder), name)
 
             yield add
             if not pieces:
-                add(DataFrame(schema=dict(columns)))
+                add(DataFrame(schema=columns))
             with writable(self.table_path(name), ELSEWHERE):
                 whole = Path(folder) / "whole.parquet"
                 merge(pieces, whole)
@@ -253,8 +250,12 @@ def study_text(document: Mapping[str, Any]) -> str:
     """Return the content of study.yaml, which is the same for equal studies."""
     import yaml
 
-    text: str = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
-    return text
+    return str(yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True))
+
+
+def json_digest(content: object) -> str:
+    """Return the SHA-256 hex digest of JSON values."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def document_of(read: Callable[[], bytes | None], place: str) -> dict[str, Any]:
@@ -272,6 +273,14 @@ _COMMON = {*DESIGN, *RESPONSES, "outcome", "label", "stratum"}
 def without_foreign(rows: DataFrame) -> DataFrame:
     """Return the rows of one part without the columns of other parts, which are null in all of them."""
     return rows.select(name for name in rows.columns if name in _COMMON or rows.is_empty() or rows[name].null_count() < rows.height)
+
+
+def add_piece(pieces: list[Path], rows: DataFrame, folder: Path, table: str) -> None:
+    """Write the next rows of a table to a new file in a folder, and add it to the pieces of the table."""
+    path = folder / f"{table}.{len(pieces):06d}.parquet"
+    with writable(path, ELSEWHERE):
+        rows.write_parquet(path, compression="lz4", statistics=False)
+    pieces.append(path)
 
 
 def merge(pieces: Sequence[Path], whole: Path) -> None:

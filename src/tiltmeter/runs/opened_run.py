@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _ALWAYS_SHOWN = ("model", "part", "metric", "estimate", "low", "high")
 _SHOWN_FIRST = (
-    *("model", "part", "metric", "estimate", "low", "high", "mark", "mark_best", "mark_worst", "q", "null_value"),
+    *(*_ALWAYS_SHOWN, "mark", "mark_best", "mark_worst", "q", "null_value"),
     *("harm", "items", "attempts", "answered", "context", "concept", "group", "group_2"),
 )
 """Columns of `Run.key_findings`."""
@@ -189,7 +189,7 @@ class Run(reports.Result):
     def _own_table(self, name: str) -> DataFrame:
         """Return an optional table, empty if the run lacks it; raise InputError if it is damaged."""
         if name not in self.folder.stages():
-            return DataFrame(schema=dict(COLUMNS[name]))
+            return DataFrame(schema=COLUMNS[name])
         found = self.table(name)
         check_columns(name, found.schema, f"{self.place}: the table {name}")
         return found
@@ -324,7 +324,7 @@ class Run(reports.Result):
         texts = responses.select("model", "prompt_id", "repetition", "answer", "thinking", "request_id")
         stages = self.folder.stages()
         with reading(self.path):
-            chosen = resting_on(self.folder, finding.values["evidence"], measures).filter(col.model == finding.model)
+            chosen = resting_on(self.folder, finding.values["evidence"], measures).filter(model=finding.model)
             if limit is not None:
                 chosen = chosen.head(limit)
             if finding.values["concept"] is not None and "shown" in stages:
@@ -337,8 +337,7 @@ class Run(reports.Result):
 
 
 def _sentences(shown: LazyFrame, finding: Finding) -> LazyFrame:
-    wanted = {"model": finding.model, "concept": finding.values["concept"], "identity": finding.values["group"]}
-    mine = shown.filter(*(col(name) == value for name, value in wanted.items()))
+    mine = shown.filter(model=finding.model, concept=finding.values["concept"], identity=finding.values["group"])
     return mine.group_by("attempt", maintain_order=True).agg(sentences=col.sentence.drop_nulls().unique(maintain_order=True))
 
 
@@ -416,11 +415,16 @@ def load(path: Run | str | Path) -> Run:
 
 def known_runs() -> list[dict[str, Any]]:
     """Return the name, study, models, completeness and date of each run in the runs folder, oldest first; skip unreadable runs."""
-    found: list[dict[str, Any]] = []
-    for name, about in runs_in(runs_place()):
-        models = [model["name"] for model in about["models"]]
-        shown = {"study": about["study"], "models": models, "complete": about["complete"], "written": about["written"]}
-        found.append({"name": name} | shown)
+    found = [
+        {
+            "name": name,
+            "study": about["study"],
+            "models": [model["name"] for model in about["models"]],
+            "complete": about["complete"],
+            "written": about["written"],
+        }
+        for name, about in runs_in(runs_place())
+    ]
     return sorted(found, key=lambda run: str(run["written"]))
 
 
@@ -444,7 +448,7 @@ class RunsView:
     @cached_property
     def findings(self) -> DataFrame:
         """See ReportView."""
-        made = pl.concat([self._named(i, run.findings) for i, run in enumerate(self.runs)]).filter(col.study == self.study)
+        made = pl.concat([self._named(i, run.findings) for i, run in enumerate(self.runs)]).filter(study=self.study)
         if "findings" not in self.beside:
             return made
         behind = self.beside["findings"].join(made.select("part", *NAMED), on=["part", *NAMED], how="semi", nulls_equal=True)
@@ -453,11 +457,9 @@ class RunsView:
     @cached_property
     def examples(self) -> DataFrame:
         """See ReportView."""
-        found = []
-        for i, run in enumerate(self.runs):
-            keys = ["model", "part", *NAMED, "prompt_id", "repetition"]
-            found.append(self._named(i, beside(run.examples, run.counterfactual_pairs().select(*keys, "^other_.*$"), *keys)))
-        return pl.concat(found, how="diagonal")
+        keys = ["model", "part", *NAMED, "prompt_id", "repetition"]
+        found = [beside(run.examples, run.counterfactual_pairs().select(*keys, "^other_.*$"), *keys) for run in self.runs]
+        return pl.concat([self._named(i, examples) for i, examples in enumerate(found)], how="diagonal")
 
     @cached_property
     def titles(self) -> Mapping[str, str]:

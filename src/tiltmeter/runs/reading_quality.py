@@ -41,7 +41,7 @@ def labels_of(folder: RunFolder) -> DataFrame:
     """Return the labels of a run (columns LABELS) with the current reading; no rows if there are none."""
     path = folder.path / LABELS_FILE
     if not is_file(path):
-        return DataFrame(schema=dict(LABELS))
+        return DataFrame(schema=LABELS)
     given = folder.beside(read_table(path, LABELS_TABLE), "measures", col.label.alias("now"), lit(True).alias("there"))
     return given.with_columns(read=when(col.about.is_null() & col.there).then("now").otherwise("read")).select(*LABELS)
 
@@ -62,12 +62,12 @@ def reading_quality(folder: RunFolder) -> DataFrame:
         )
         whole = pl.concat([known.select(recall), read.select(precision)], how="horizontal")
         by_row = rows.group_by(ROW).agg(col.weight.sum(), wrong=(col.weight * (col.read != col.said.fill_null(""))).sum())
-        total = float(by_row["weight"].sum())
+        total, wrong = (float(by_row[name].sum()) for name in ("weight", "wrong"))
         ends = stats.weighted_sum_interval(by_row.filter(col.wrong > 0)["wrong"], by_row["weight"].max(), LEVEL)  # type: ignore[arg-type]
         low, high = (min(end / total, 1.0) for end in ends)
         names = sorted(mine["annotator"].unique())
         whole = whole.with_columns(
-            wrong=by_row["wrong"].sum() / total,
+            wrong=wrong / total,
             low=low,
             high=high,
             annotators=lit(", ".join(names)),
@@ -139,7 +139,7 @@ def reading_blocks(folder: RunFolder, findings: DataFrame) -> list[Block]:
         ended = measures.group_by("model", maintain_order=True).agg(
             col.second_reader.count(), col.second_reader.first().alias("judge"), pl.len()
         )
-        for model, count, judge, attempts in ended.select("model", "second_reader", "judge", "len").collect().iter_rows():
+        for model, count, judge, attempts in ended.collect().iter_rows():
             made.append(Text(f"{model}: the judge {judge} read {count:,} of {attempts:,} responses, which the rules had left unread."))
     quality = reading_quality(folder)
     corrected = findings.filter(col.method.str.contains("corrected by labels").fill_null(False)).select("model", "part").unique().rows()
