@@ -197,7 +197,7 @@ def _by_intervals(matched: DataFrame) -> DataFrame:
     level: float = matched["level"][0] if matched.height else 0.95
     found = stats.independent_difference(sides[""], sides["_low"], sides["_high"], level)
     numbers = {"difference": sides[""][:, 1] - sides[""][:, 0], **found._asdict()}
-    own = {
+    own: dict[str, pl.Expr | Series] = {
         **{name: Series(values).fill_nan(None) for name, values in numbers.items()},
         "n": pl.min_horizontal("items", "items_second"),
         "how": when(Series(found.low).is_not_nan()).then(lit(FROM_INTERVALS)).otherwise(lit(NO_INTERVAL)),

@@ -136,8 +136,7 @@ def opened(run: Run) -> tuple[Mapping[str, Part], Settings]:
     except InputError:
         document = document_of(run)
         family, _, name = str(document.get("study")).partition("/")
-        is_of_texts = name == "texts" and family in registry.names("studies")
-        of_texts = getattr(registry.load("studies", family), "of_texts", None) if is_of_texts else None
+        of_texts = getattr(registry.load("studies", family), "of_texts", None) if name == "texts" else None
         if of_texts is None:
             raise
         settings = {key: document.get(key) for key in ("definition", "seed", "limit", "resamples", "level", "judge", "params")}

@@ -159,11 +159,10 @@ def repeat_stability(run: Run | str | Path, model: str | None = None) -> DataFra
     level = float(opened_run.about["level"])
     columns = ("model", "part", "item", "prompt_id", "outcome", "label")
     measures = opened_run.folder.scan("measures").filter(col.outcome != "failed").select(columns)
-    rows = []
-    for name in [model] if model is not None else models_of(opened_run):
-        mine = measures.filter(model=name).filter(pl.len().over("prompt_id") > 1).collect()
-        for (part,), answers in mine.group_by("part", maintain_order=True):
-            rows.append({"model": name, "part": part, **_agreement(answers, level)})
+    names = [model] if model is not None else models_of(opened_run)
+    repeated = measures.filter(col.model.is_in(names), pl.len().over("model", "prompt_id") > 1).collect()
+    groups = repeated.group_by("model", "part", maintain_order=True)
+    rows = [{"model": name, "part": part, **_agreement(answers, level)} for (name, part), answers in groups]
     return DataFrame(rows, schema=STABILITY, infer_schema_length=None).with_columns(col(Float64).fill_nan(None))
 
 

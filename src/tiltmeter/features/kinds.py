@@ -323,5 +323,4 @@ def measure_features(features: Sequence[Feature], texts: Series, baselines: Seri
 
 
 def _table(names: Sequence[str], parts: Sequence[Floats]) -> DataFrame:
-    whole = np.hstack(parts) if parts else np.empty((0, 0))
-    return DataFrame([Series(name, whole[:, number], nan_to_null=True) for number, name in enumerate(names)])
+    return DataFrame(np.hstack(parts), schema=names, nan_to_null=True) if parts else DataFrame()

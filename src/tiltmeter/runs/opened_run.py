@@ -138,7 +138,7 @@ class Run(reports.Result):
         severity = col.mark.replace_strict({mark: i for i, mark in enumerate((UNDECIDED, *RANGES))}, default=-1, return_dtype=Int8)
         distance = (col.estimate - col.null_value.fill_null(0)).abs()
         ordered = found.sort(severity, distance, descending=True, nulls_last=True, maintain_order=True)
-        shown = ordered.select(*_SHOWN_FIRST).with_columns(ordered.select(metric=metric_name()))
+        shown = ordered.with_columns(metric=metric_name()).select(*_SHOWN_FIRST)
         return shown.select(one for one in shown if one.name in _ALWAYS_SHOWN or one.null_count() < shown.height)
 
     def frame(self) -> DataFrame:
@@ -320,20 +320,15 @@ class Run(reports.Result):
         finding = self.finding(metric, **narrow)
         if finding.values["evidence"] is None:
             raise InputError(f"{metric} of {self.path} does not record the responses it is based on")
-        measures, responses, design = (self.folder.scan(table) for table in ("measures", "responses", "design"))
-        texts = responses.select("model", "prompt_id", "repetition", "answer", "thinking", "request_id")
         stages = self.folder.stages()
         with reading(self.path):
-            chosen = resting_on(self.folder, finding.values["evidence"], measures).filter(model=finding.model)
+            chosen = resting_on(self.folder, finding.values["evidence"], self.folder.scan("measures")).filter(model=finding.model)
             if limit is not None:
                 chosen = chosen.head(limit)
             if finding.values["concept"] is not None and "shown" in stages:
                 chosen = chosen.join(_sentences(stages["shown"], finding), on="attempt", how="left", maintain_order="left")
-            return (
-                chosen.join(texts, on=["model", "prompt_id", "repetition"], maintain_order="left")
-                .join(design.select("prompt_id", "prompt"), on="prompt_id", how="left", maintain_order="left")
-                .collect()
-            )
+            attempts = self.folder.beside(chosen.collect(), "responses", "answer", "thinking", "request_id")
+        return self.folder.beside(attempts, "design", "prompt")
 
 
 def _sentences(shown: LazyFrame, finding: Finding) -> LazyFrame:

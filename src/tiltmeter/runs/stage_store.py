@@ -296,8 +296,9 @@ def read_table(path: Path, wanted: StageTable, label: str | None = None) -> Data
     except UNREADABLE as error:
         raise InputError(f"{label} cannot be read ({unreadable(path, error)}); correct it") from error
     for name in wanted.required:
-        if table[name].null_count():
-            row = int(table[name].is_null().arg_true()[0]) + (2 if suffix == ".csv" else 1)
+        empty = table[name].is_null().arg_true()
+        if len(empty):
+            row = empty[0] + (2 if suffix == ".csv" else 1)
             raise InputError(f"{label}: row {row}, column {name!r} is empty; fill it in or remove the row")
     if wanted.unique and (duplicated := table.select(wanted.unique).is_duplicated()).any():
         first = table.row(int(duplicated.arg_true()[0]), named=True)

@@ -165,9 +165,10 @@ def check_columns(table: str, schema: Mapping[str, pl.DataType], place: str) -> 
 def check_findings(findings: DataFrame) -> str | None:
     """Return a description of the first error in the findings, or None if they are valid."""
     for name in _FILLED:
-        if findings[name].null_count():
-            return f"row {int(findings[name].is_null().arg_true()[0]) + 1} has no {name}"
+        empty = findings[name].is_null().arg_true()
+        if len(empty):
+            return f"row {empty[0] + 1} has no {name}"
     if not findings.select(pl.all_horizontal(col("attempts", *OUTCOMES) >= 0).all()).item():
         return "a count is negative"
-    duplicates = findings.select(pl.struct("study", "part", "model", *NAMED).is_duplicated().arg_true()).to_series()
-    return f"row {int(duplicates[0]) + 1} is duplicated" if duplicates.len() else None
+    duplicates = findings.select("study", "part", "model", *NAMED).is_duplicated().arg_true()
+    return f"row {duplicates[0] + 1} is duplicated" if len(duplicates) else None
