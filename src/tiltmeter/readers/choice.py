@@ -23,7 +23,7 @@ from collections.abc import Mapping
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
-from tiltmeter.readers.normalising import any_of, lowered, only_one, padded, rewritten, tables, text_table
+from tiltmeter.readers.normalising import any_in, lowered, only_one, padded, rewritten, tables, text_table
 from tiltmeter.readers.outcomes import decided, declines
 
 _LETTERS = "abcde"
@@ -121,12 +121,11 @@ def _unknown() -> Expr:
 
 def _by_rules(table: DataFrame) -> DataFrame:
     """Return the table with the letter that each rule gives."""
-    rows = tables("choice")
 
     def last(*names: str) -> Expr:
-        return col.text.str.extract_all(any_of(row for name in names for row in rows[name].values())).list.last().str.extract(_MARK)
+        return col.text.str.extract_all(any_in("choice", *names)).list.last().str.extract(_MARK)
 
-    beginning = any_of(rows["first"].values())
+    beginning = any_in("choice", "first")
     stands_out = col.text.str.contains(r"(?:^|[.?:,] (?:but )?)<")
     # "I cannot tell" is no refusal if it is an option.
     declined = pl.coalesce(declines(when(col.in_words & col.unknown.is_not_null()).then("lower"), or_cannot_tell=False), "declined")

@@ -69,7 +69,7 @@ def _one(code: str, sentence: str) -> DataFrame:
 
 
 def _about(rows: DataFrame, code: str, sentence: str, *values: str | pl.Expr) -> DataFrame:
-    return rows.select("model", "part", "number", code=pl.lit(code), sentence=pl.format(sentence, *values)).select(*COLUMNS)
+    return rows.select("model", "part", "number", code=pl.lit(code), sentence=pl.format(sentence, *values))
 
 
 def sentences(found: DataFrame) -> dict[str, str]:
