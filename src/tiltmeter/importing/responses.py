@@ -212,17 +212,17 @@ def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame,
         No row of a file matches a prompt, or two rows are the same attempt.
     """
     paths = [path for path, _ in tables]
-    numbered = [table.with_columns(file=lit(i)).with_row_index("row") for i, (_, table) in enumerate(tables)]
+    numbered = [table.with_columns(file=lit(i)) for i, (_, table) in enumerate(tables)]
     whole = pl.concat(numbered, how="diagonal").with_columns(col.model.fill_null(model))
     # By id, else by the text; equal texts take the rows of one attempt, or all rows without a repetition, in turn.
     every = col.prompt_id.repeat_by("repetitions").explode()
     ids = design.group_by("prompt").agg(each="prompt_id", every=every)
-    places = when(col.repetition.is_null()).then("every").otherwise("each")
+    unnumbered = col.repetition.is_null()
+    places = when(unnumbered).then("every").otherwise("each")
     turn = pl.int_range(pl.len()).over("model", "prompt", "repetition", col.prompt_id.is_null())
     by_text = beside(whole, ids, "prompt")
     placed = by_text.with_columns(prompt_id=pl.coalesce("prompt_id", places.list.get(turn % places.list.len())))
     found = placed.join(design.select("prompt_id"), on="prompt_id", how="semi", maintain_order="left")
-    unnumbered = col.repetition.is_null()
     in_turn = pl.int_range(pl.len()).over("model", "prompt_id", unnumbered)
     found = found.with_columns(repetition=when(unnumbered).then(in_turn).otherwise("repetition"))
     kept = dict(found.group_by("file").len().iter_rows())
