@@ -24,7 +24,7 @@ from tiltmeter.runs.reading_quality import ROW, labels_of
 from tiltmeter.runs.stage_store import read_table
 from tiltmeter.runs.study_run import RunInProgress
 from tiltmeter.safe_writing import only_writer, writable, writing
-from tiltmeter.study import LABELS, REFUSED, TO_LABEL, UNCLEAR, StageTable, Study, conform, labels_meant
+from tiltmeter.study import LABELS, REFUSED, TO_LABEL, UNCLEAR, StageTable, Study, beside, conform, labels_meant
 
 UNREAD_SHARE = 0.25
 """Smallest share of unread rows in a sample, if there are as many."""
@@ -51,14 +51,14 @@ def draw_rows(rows: DataFrame, n: int, seed: int) -> DataFrame:
     DataFrame
         About `n` rows in random order, with `stratum` and `stratum_size`.
     """
-    lots = Series("lot", np.random.default_rng(seed).random(rows.height))
-    table = rows.with_columns(lots, state=when(col.read.is_null()).then(lit("unread")).otherwise(lit("read")))
-    table = table.filter(col.outcome != "failed").with_columns(stratum=pl.format("{}, {}", col.group.fill_null("all"), "state"))
+    lots, is_unread = Series("lot", np.random.default_rng(seed).random(rows.height)), col.read.is_null()
+    stratum = pl.format("{}, {}", col.group.fill_null("all"), when(is_unread).then(lit("unread")).otherwise(lit("read")))
+    table = rows.with_columns(lots, stratum=stratum).filter(col.outcome != "failed")
     table = table.with_columns(stratum_size=pl.len().over("stratum").cast(Int64))
-    unread = table.filter(state="unread").height
+    unread = table["read"].null_count()
     wanted = n * max(UNREAD_SHARE, unread / max(table.height, 1))
-    quota = when(state="unread").then(wanted).otherwise(n - min(wanted, unread)) / max(table["group"].n_unique(), 1)
-    return table.filter(col.lot.rank("ordinal").over("stratum") <= quota.ceil()).sort("lot").drop("lot", "state")
+    quota = when(is_unread).then(wanted).otherwise(n - min(wanted, unread)) / max(table["group"].n_unique(), 1)
+    return table.filter(col.lot.rank("ordinal").over("stratum") <= quota.ceil()).sort("lot").drop("lot")
 
 
 def sample(run: Run, n: int, part: str | None = None, model: str | None = None) -> DataFrame:
@@ -79,15 +79,13 @@ def sample(run: Run, n: int, part: str | None = None, model: str | None = None) 
     for given, known, what in ((part, run.about["parts"], "part"), (model, models_of(run), "model")):
         if given is not None:
             check_known(given, known, f"{run.place} has no {what} {given!r}")
-    rows, seed = _rows_of(run, part=part, model=model), opened(run)[1].seed
+    rows, seed = _rows_of(run, part=part, model=model), run.about["seed"]
     chosen = [draw_rows(mine, n, seed) for _, mine in rows.group_by("model", "part", maintain_order=True)]
     drawn = pl.concat([rows.clear(), *chosen], how="diagonal")
     if drawn.is_empty():
         raise InputError(f"{run.place} has no responses with labels to check; choose another part or run")
-    mine = col.prompt_id.is_in(drawn["prompt_id"].implode())
-    for table, on, text in (("design", ["prompt_id"], "prompt"), ("responses", ["model", "prompt_id", "repetition"], "answer")):
-        texts = run.folder.scan(table).filter(mine).select(*on, text).collect()
-        drawn = drawn.join(texts, on=on, how="left", maintain_order="left")
+    for table, text in (("design", "prompt"), ("responses", "answer")):
+        drawn = run.folder.beside(drawn, table, text)
     return conform(drawn, LABELS, further=True).select(*LABELS, *SHOWN)
 
 
@@ -96,7 +94,9 @@ def _rows_of(run: Run, of: DataFrame | None = None, *, part: str | None = None, 
     parts, found = opened(run)[0], [DataFrame(schema={"model": String, "part": String, **TO_LABEL})]
     for name in models_of(run) if model is None else [model]:
         side = Side(run, name)
-        for one in (one for one in side.parts if one in parts and part in (None, one)):
+        for one in side.parts:
+            if one not in parts or part not in (None, one):
+                continue
             measures = side.measures(one)
             if of is not None:
                 measures = measures.join(of.filter(model=name, part=one), on=["prompt_id", "repetition"], how="semi")
@@ -143,7 +143,7 @@ def add_labels(run: Run, given: DataFrame, annotator: str) -> None:
     if not rows["stratum_size"].is_between(1, 1000 * run.about["tables"]["measures"]["rows"]).all():
         raise InputError("the column stratum_size of the sample does not fit this run; fill in only the column label")
     known = _rows_of(run, rows).select(*ROW, "allowed", "meaning")
-    rows = rows.join(known, on=ROW, how="left", nulls_equal=True, maintain_order="left")
+    rows = beside(rows, known, *ROW)
     number = (col.allowed.list.len() == 0) & col.label.cast(pl.Float64, strict=False).is_not_null()
     free = number | (col.label.is_in([REFUSED, UNCLEAR]) & col.allowed.is_not_null())
     rows = rows.with_columns(annotator=lit(annotator), meant=pl.coalesce(when(free).then("label"), labels_meant(rows)))

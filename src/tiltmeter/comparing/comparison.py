@@ -55,6 +55,10 @@ class Comparison(Result):
         counts = dict(self.differences.drop_nulls("verdict").group_by("verdict").len().iter_rows())
         return {verdict: counts.get(verdict, 0) for verdict in VERDICTS}
 
+    @property
+    def _counts(self) -> str:
+        return ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items())
+
     def chosen(self, *, every: bool = False) -> DataFrame:
         """Return the differences of key metrics and of concepts that differ significantly, or all differences if `every` is True."""
         significant = col.concept.is_not_null() & (col.q < 1 - col.level).fill_null(value=False)
@@ -84,8 +88,7 @@ class Comparison(Result):
             columns = [*columns_of(rows, "part", "group", "concept", "difference"), interval_of(rows), *columns_of(rows, "q")]
             blocks.append(Table(title, columns, lead=3))
         if judged := sum(self.verdicts.values()):
-            counts = ", ".join(f"{count} {name}" for name, count in self.verdicts.items())
-            blocks.append(Text(f"Of {judged} key metric{'s' * (judged > 1)}: {counts}."))
+            blocks.append(Text(f"Of {judged} key metric{'s' * (judged > 1)}: {self._counts}."))
         return blocks
 
     def charts(self) -> list[Chart]:
@@ -107,8 +110,7 @@ class Comparison(Result):
 
     def __repr__(self) -> str:
         """Return both sides and the number of key metrics with each verdict."""
-        counts = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items())
-        return f"Comparison({_label(self.first)} -> {_label(self.second)}: {counts})"
+        return f"Comparison({_label(self.first)} -> {_label(self.second)}: {self._counts})"
 
 
 def compare(
@@ -215,8 +217,8 @@ def _contrasts(first: Side, second: Side, shared: list[str]) -> tuple[dict[str, 
         if name not in parts:
             notes.append(f"{name}: prompts could not be paired, because the study of {first.run.path.name} no longer has this part")
             continue
-        keys = common.filter(col.part == name)
-        sizes = [side.prompts.filter(col.part == name).height for side in (first, second)]
+        keys = common.filter(part=name)
+        sizes = [side.prompts.filter(part=name).height for side in (first, second)]
         if keys.height < max(sizes):
             notes.append(
                 f"{name}: {keys.height:,} prompts are identical on both sides (of {sizes[0]:,} and {sizes[1]:,}); "

@@ -42,7 +42,7 @@ def columns_of(rows: DataFrame, *names: str) -> list[Column]:
 
 def interval_of(rows: DataFrame, name: str = "interval") -> Column:
     """Convert the intervals of a table to one block column."""
-    return Column(name, list(rows.select("low", "high").iter_rows()), "interval")
+    return Column(name, rows.select("low", "high").rows(), "interval")
 
 
 def metric_of(rows: DataFrame) -> Column:

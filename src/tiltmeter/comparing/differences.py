@@ -11,7 +11,7 @@ from polars import Boolean, DataFrame, Float64, Int64, Series, String, col, lit,
 
 from tiltmeter import stats
 from tiltmeter.blocks import MARKS
-from tiltmeter.study import CONTRASTS, NAMED, UNITS, Schema, beside, conform
+from tiltmeter.study import CONTRASTS, NAMED, UNITS, Schema, beside, conform, q_values
 
 VERDICTS = ("better", "worse", "unchanged", "inconclusive")
 
@@ -42,20 +42,19 @@ class VerdictScale:
     def of(cls, row: Mapping[str, Any]) -> VerdictScale | None:
         """Create the scale of a finding from its tiers and null value; return None if no direction is defined as better."""
         low, high, null = row["range_low"], row["range_high"], row["null_value"]
-        healthy = [band for band in row["bands"] or () if band["mark"] == MARKS[0]]
-        if healthy:
+        side, centre = 0, null
+        if healthy := [band for band in row["bands"] or () if band["mark"] == MARKS[0]]:
             begin, end = min(band["low"] for band in healthy), max(band["high"] for band in healthy)
             side = 1 if begin <= low else -1 if end >= high else 0
-            centre = {1: low, -1: high, 0: (begin + end) / 2}[side] if null is None else null
-            return cls(centre, side, {1: high - centre, -1: centre - low, 0: max(high - centre, centre - low)}[side])
-        if null is None:
+            if null is None:
+                centre = {1: low, -1: high, 0: (begin + end) / 2}[side]
+        if centre is None:
             return None
-        arms = [abs(end - null) for end in (low, high) if end is not None]
-        return cls(null, 0, max(arms) if len(arms) == 2 else None)
+        worst = {1: [high], -1: [low], 0: [low, high]}[side]
+        return cls(centre, side, None if None in worst else max(abs(end - centre) for end in worst))
 
-    def distance(self, value: float) -> float:
-        """Return the non-negative distance of a value from "no bias"."""
-        deviation = value - self.centre
+    def distance(self, deviation: float) -> float:
+        """Return the non-negative distance of a value from "no bias", given its signed deviation."""
         return abs(deviation) if self.side == 0 else max(0.0, deviation * self.side)
 
     def ends(self, row: Mapping[str, Any]) -> tuple[float, float]:
@@ -73,7 +72,7 @@ class VerdictScale:
         up instead of cancelling, and the half-widths of both intervals are added, which is conservative.
         """
         first, second = self.ends(row)
-        change = self.distance(self.centre + second) - self.distance(self.centre + first)
+        change = self.distance(second) - self.distance(first)
         down, up = row["difference"] - row["low"], row["high"] - row["difference"]
         if self.side == 0 and first * second < 0:
             half_width = sum(max(row[f"{side}_high"] - row[side], row[side] - row[f"{side}_low"]) for side in ("first", "second"))
@@ -166,7 +165,7 @@ def judged_differences(first: DataFrame, second: DataFrame, contrasts: Mapping[s
     matched = _matched(_graded(first, grades), second)
     tables = [rows.select(*CONTRASTS, part=lit(part)) for part, rows in contrasts.items()]
     paired = pl.concat([DataFrame(schema={**CONTRASTS, "part": String}), *tables])
-    contrasted = matched.join(paired, on=_KEYS, how="left", nulls_equal=True, maintain_order="left")
+    contrasted = beside(matched, paired, *_KEYS)
     whole = pl.concat([_by_intervals(contrasted), _contrasts_only(paired, matched, first)], how="diagonal")
     return conform(_with_verdicts(_with_q(whole)), DIFFERENCES)
 
@@ -183,48 +182,45 @@ def _graded(findings: DataFrame, grades: DataFrame) -> DataFrame:
 
 def _matched(first: DataFrame, second: DataFrame) -> DataFrame:
     """Join the findings that both sides have, except single concepts."""
-    read = when(col.attempts > 0).then(col.answered / col.attempts).alias("read")
+    read = (col.answered / col.attempts).fill_nan(None).alias("read")
     sides = []
     for findings, name in ((first, "first"), (second, "second")):
-        unique = findings.filter(col.concept.is_null()).unique(_KEYS, keep="first", maintain_order=True).with_columns(read)
+        whole = findings.filter(col.concept.is_null()).with_columns(read)
         own = {"estimate": name, **{one: f"{name}_{one}" for one in _OWN[1:]}}
-        sides.append(unique.select(*_KEYS, *_OWN, *(_SHARED if name == "first" else ["items"])).rename(own))
+        sides.append(whole.select(*_KEYS, *_OWN, *(_SHARED if name == "first" else ["items"])).rename(own))
     return sides[0].join(sides[1], on=_KEYS, nulls_equal=True, maintain_order="left", suffix="_second")
 
 
 def _by_intervals(matched: DataFrame) -> DataFrame:
     """Compute the differences of rows without a contrast from the intervals of both sides."""
-    sides = {
-        end: matched.select(f"first{end}", f"second{end}").cast(Float64).fill_null(float("nan")).to_numpy() for end in ("", "_low", "_high")
-    }
+    sides = {end: matched.select(f"first{end}", f"second{end}").to_numpy() for end in ("", "_low", "_high")}
     level: float = matched["level"][0] if matched.height else 0.95
     found = stats.independent_difference(sides[""], sides["_low"], sides["_high"], level)
-    uncontrasted = col.how.is_null()
-    own = {"difference": sides[""][:, 1] - sides[""][:, 0], **found._asdict()}
-    filled = [when(uncontrasted).then(Series(values).fill_nan(None)).otherwise(name).alias(name) for name, values in own.items()]
-    n = when(uncontrasted).then(pl.min_horizontal("items", "items_second")).otherwise("n").alias("n")
-    known = Series(found.low).is_not_nan()
-    how = when(uncontrasted).then(when(known).then(lit(FROM_INTERVALS)).otherwise(lit(NO_INTERVAL))).otherwise("how").alias("how")
-    return matched.with_columns(*filled, n, how, col.paired.fill_null(False))
+    numbers = {"difference": sides[""][:, 1] - sides[""][:, 0], **found._asdict()}
+    own: dict[str, pl.Expr | Series] = {
+        **{name: Series(values).fill_nan(None) for name, values in numbers.items()},
+        "n": pl.min_horizontal("items", "items_second"),
+        "how": when(Series(found.low).is_not_nan()).then(lit(FROM_INTERVALS)).otherwise(lit(NO_INTERVAL)),
+    }
+    filled = [when(col.how.is_null()).then(values).otherwise(name).alias(name) for name, values in own.items()]
+    return matched.with_columns(*filled, col.paired.fill_null(False))
 
 
 def _contrasts_only(paired: DataFrame, matched: DataFrame, first: DataFrame) -> DataFrame:
     """Return the contrasts that have no finding on one of the sides, such as the rates of concepts."""
     level, harm = first["level"].first(), first.select("harm", "part").unique("part")
     own = paired.join(matched, on=_KEYS, how="anti", nulls_equal=True, maintain_order="left")
-    return own.with_columns(level=lit(level, Float64), key=lit(False)).join(harm, on="part", how="left", maintain_order="left")
+    return beside(own.with_columns(level=lit(level, Float64), key=lit(False)), harm, "part")
 
 
 def _with_q(whole: DataFrame) -> DataFrame:
     single = col.concept.is_not_null()
     family = when(single).then(pl.concat_str(lit("concepts"), "part", "metric", separator="/")).when("key").then(lit("key"))
-    p = col.p.cast(Float64).fill_null(float("nan"))
-    q = p.map_batches(lambda mine: Series(stats.benjamini_hochberg(mine.to_numpy())), Float64)
-    return whole.with_columns(q=q.over(family.otherwise(lit("other"))).fill_nan(None))
+    return whole.with_columns(q=col.p.map_batches(q_values, Float64).over(family.otherwise(lit("other"))))
 
 
 def _with_verdicts(whole: DataFrame) -> DataFrame:
     ordered = whole.sort(~col.key, maintain_order=True, nulls_last=True)
     rows = [verdict_of(row, 1.0 - row["level"]) if row["key"] else (None, None) for row in ordered.iter_rows(named=True)]
     verdicts = DataFrame(rows, schema={"verdict": String, "note": String}, orient="row")
-    return pl.concat([ordered, verdicts], how="horizontal")
+    return ordered.hstack(verdicts)

@@ -61,7 +61,7 @@ class Side:
     @cached_property
     def findings(self) -> DataFrame:
         """Findings of the model (columns FINDINGS)."""
-        return self.run.findings.filter(col.model == self.model)
+        return self.run.findings.filter(model=self.model)
 
     @cached_property
     def parts(self) -> list[str]:
@@ -72,12 +72,12 @@ class Side:
     def prompts(self) -> DataFrame:
         """Columns `part`, `prompt_id` and `prompt` of all prompts that were sent to the model."""
         design = self.run.folder.scan("design").select("part", "prompt_id", "prompt")
-        asked = self.run.folder.scan("measures").filter(col.model == self.model).select("prompt_id").unique()
+        asked = self.run.folder.scan("measures").filter(model=self.model).select("prompt_id").unique()
         return design.join(asked, on="prompt_id", how="semi", maintain_order="left").collect()
 
     def measures(self, part: str) -> DataFrame:
         """Return the measures of one part, without columns that belong to other parts only."""
-        rows = self.run.folder.scan("measures").filter(col.model == self.model, col.part == part)
+        rows = self.run.folder.scan("measures").filter(model=self.model, part=part)
         return without_foreign(rows.collect())
 
 
@@ -136,8 +136,7 @@ def opened(run: Run) -> tuple[Mapping[str, Part], Settings]:
     except InputError:
         document = document_of(run)
         family, _, name = str(document.get("study")).partition("/")
-        is_of_texts = name == "texts" and family in registry.names("studies")
-        of_texts = getattr(registry.load("studies", family), "of_texts", None) if is_of_texts else None
+        of_texts = getattr(registry.load("studies", family), "of_texts", None) if name == "texts" else None
         if of_texts is None:
             raise
         settings = {key: document.get(key) for key in ("definition", "seed", "limit", "resamples", "level", "judge", "params")}

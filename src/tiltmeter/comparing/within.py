@@ -55,17 +55,15 @@ def wording_sensitivity(run: Run | str | Path, model: str | None = None) -> Data
         The run cannot be opened, or its study cannot be recreated.
     """
     opened_run = load(run)
-    found: list[DataFrame] = []
+    tables = [DataFrame(schema=WORDINGS)]
     asked = opened_run.folder.scan("design").select("part", "wording").unique().collect()
     several = asked.group_by("part").len().filter(col.len > 1)["part"].sort().to_list()
     if several:
         parts, settings = opened(opened_run)
         for name in [model] if model is not None else models_of(opened_run):
             side = Side(opened_run, name)
-            mine = [_of_part(parts[part], side, settings) for part in several if part in parts and part in side.parts]
-            table = pl.concat([DataFrame(schema=dict(WORDINGS)), *mine])
-            found.append(table.with_columns(q=q_values(table["p"])))
-    return pl.concat([DataFrame(schema=dict(WORDINGS)), *found])
+            tables += [_of_part(parts[part], side, settings) for part in several if part in parts and part in side.parts]
+    return pl.concat(tables).with_columns(q=col.p.map_batches(q_values, Float64).over("model"))
 
 
 def _of_part(part: Part, side: Side, settings: Settings) -> DataFrame:
@@ -79,16 +77,16 @@ def _of_part(part: Part, side: Side, settings: Settings) -> DataFrame:
         contrast = part.contrast(views[one], views[another], settings)
         if contrast is None:
             how = "the items of two wordings are different ones"
-            contrast = _independent(side.findings.filter(col.part == part.name), one, another, settings.level)
+            contrast = _independent(side.findings.filter(part=part.name), one, another, settings.level)
         if contrast.height:
             pairs.append(contrast.filter(col.metric.is_in(key.implode())).with_columns(one=lit(one), other=lit(another)))
     if not pairs:
-        return DataFrame(schema=dict(WORDINGS))
+        return DataFrame(schema=WORDINGS)
     whole = pl.concat(pairs)
     tested = whole.group_by(*NAMED, maintain_order=True).agg(p=(col.p.min() * col.p.count()).clip(upper_bound=1.0))
     # Differences are relative to the first wording.
     origin = lit(next(iter(views)))
-    first = whole.filter(col.one == origin)
+    first = whole.filter(one=origin)
     start = first.unique([*NAMED], maintain_order=True).with_columns(other=origin, difference=lit(0.0))
     difference, other = col.difference, col.other
     placed = (
@@ -107,7 +105,7 @@ def _of_part(part: Part, side: Side, settings: Settings) -> DataFrame:
 
 def _independent(findings: DataFrame, one: str, another: str, level: float) -> DataFrame:
     """Return the differences (columns CONTRASTS) between the findings of two wordings of different items."""
-    sides = [findings.filter(col.wording == wording).with_columns(wording=lit(None, String)) for wording in (one, another)]
+    sides = [findings.filter(wording=wording).with_columns(wording=lit(None, String)) for wording in (one, another)]
     pairs = sides[0].join(sides[1], on=list(NAMED), nulls_equal=True, suffix="_2")
     estimates, lows, highs = (pairs.select(name, f"{name}_2").to_numpy() for name in ("estimate", "low", "high"))
     low, high, p = map(Series, stats.independent_difference(estimates, lows, highs, level))
@@ -161,16 +159,15 @@ def repeat_stability(run: Run | str | Path, model: str | None = None) -> DataFra
     level = float(opened_run.about["level"])
     columns = ("model", "part", "item", "prompt_id", "outcome", "label")
     measures = opened_run.folder.scan("measures").filter(col.outcome != "failed").select(columns)
-    rows = []
-    for name in [model] if model is not None else models_of(opened_run):
-        mine = measures.filter(col.model == name).filter(pl.len().over("prompt_id") > 1).collect()
-        for (part,), answers in mine.group_by("part", maintain_order=True):
-            rows.append({"model": name, "part": part, **_agreement(answers, level)})
-    return DataFrame(rows, schema=dict(STABILITY), infer_schema_length=None)
+    names = [model] if model is not None else models_of(opened_run)
+    repeated = measures.filter(col.model.is_in(names), pl.len().over("model", "prompt_id") > 1).collect()
+    groups = repeated.group_by("model", "part", maintain_order=True)
+    rows = [{"model": name, "part": part, **_agreement(answers, level)} for (name, part), answers in groups]
+    return DataFrame(rows, schema=STABILITY, infer_schema_length=None).with_columns(col(Float64).fill_nan(None))
 
 
 def _agreement(answers: DataFrame, level: float) -> dict[str, object]:
-    numbers = answers.filter(col.outcome == "answered").select("item", "prompt_id", value=col.label.cast(Float64, strict=False))
+    numbers = answers.filter(outcome="answered").select("item", "prompt_id", value=col.label.cast(Float64, strict=False))
     numeric = numbers.height > 0 and numbers["value"].null_count() == 0
     owner = ["item", "prompt_id"]
     if numeric:
@@ -189,12 +186,14 @@ def _agreement(answers: DataFrame, level: float) -> dict[str, object]:
     here = of_totals(items.sum(axis=0))
     drawn = of_totals(stats.resampled_totals(items, resamples=RESAMPLES, seed=SEED))
     low, high = stats.percentile_interval(drawn.alpha, level)
-    found = {"identical": float(here.identical), "alpha": float(here.alpha), "low": low, "high": high}
-    counted = answers.filter(col.outcome == "answered") if numeric else answers
+    counted = answers.filter(outcome="answered") if numeric else answers
     return {
         "prompts": units.height,
         "answers": counted.height,
         "of": "numbers" if numeric else "labels",
-        **{name: None if one != one else one for name, one in found.items()},
+        "identical": float(here.identical),
+        "alpha": float(here.alpha),
+        "low": low,
+        "high": high,
         "level": level,
     }

@@ -62,14 +62,14 @@ class Fetcher:
             if os.environ.get(variable, "").strip().lower() in {"1", "true", "yes", "on"}:
                 raise SourceError(f"network access is disabled because {variable} is set")
         if isinstance(source, PackageSource):
-            place, size, way = source.package, self._catalogue.packages[source.package].size, "with pip"
+            named = place = source.package
+            size, way = self._catalogue.packages[place].size, "with pip"
         else:
             url = _hub_url(source) if isinstance(source, HubSource) else source.url
             place = urlsplit(url).netloc.rpartition("@")[2]
-            size, way = entry.size, f"from {place}"
+            named, size, way = entry.name, entry.size, f"from {place}"
         if place in self._failed:
             raise SourceError(self._failed[place])
-        named = place if isinstance(source, PackageSource) else entry.name
         self._say(f"fetching {named} ({f'{size / 1e6:.1f} MB' if size >= 1e5 else f'{size / 1e3:.1f} kB'}) {way}")
         try:
             if not isinstance(source, PackageSource):

@@ -20,7 +20,7 @@ from tiltmeter.exports.exporting import Wanted
 from tiltmeter.exports.plain_tables import findings_of
 from tiltmeter.reports import markdown
 from tiltmeter.runs import RunFolder
-from tiltmeter.runs.folder import reading
+from tiltmeter.runs.folder import STAGES, reading
 from tiltmeter.runs.plain_findings import findings_table
 from tiltmeter.study import NAMED, beside, metric_name
 
@@ -112,7 +112,7 @@ def _section(name: str, findings: DataFrame, about: Mapping[str, Any]) -> str:
 
 
 def _limitations(findings: DataFrame) -> list[str]:
-    ungraded = findings.filter(col.mark == "ungraded").height
+    ungraded = findings.filter(mark="ungraded").height
     missing = findings.filter(col.estimate.is_null() | col.estimate.is_nan()).height
     lost, all_ = findings.select((col.attempts - col.answered).sum().alias("lost"), col.attempts.sum()).row(0)
     limitations = [
@@ -124,7 +124,6 @@ def _limitations(findings: DataFrame) -> list[str]:
 
 
 _CARD = "README.md"
-_STAGES = "stages"
 _OWN = ("findings", "responses", "measures", "design")
 _ABOUT = {
     "findings": "one row per metric: estimate, interval, p, q, mark, counts and definition",
@@ -160,8 +159,8 @@ def _replaceable(target: Path) -> bool:
     if not target.is_dir():
         return False
     names = {one.relative_to(target).as_posix() for one in target.rglob("*")}
-    ours = {_CARD, "run.json", "study.yaml", _STAGES}
-    foreign = {name for name in names - ours if not name.removeprefix(f"{_STAGES}/").endswith(".parquet")}
+    ours = {_CARD, "run.json", "study.yaml", STAGES}
+    foreign = {name for name in names - ours if not name.endswith(".parquet")}
     card = target / _CARD
     return not names or (not foreign and card.is_file() and "\n- tiltmeter\n" in card.read_text(encoding="utf-8", errors="replace"))
 
@@ -169,7 +168,7 @@ def _replaceable(target: Path) -> bool:
 def _tables(folder: RunFolder) -> dict[str, Path]:
     """Return the paths of all tables by configuration name; the findings, which are the default, come first."""
     own = {name: folder.table_path(name) for name in _OWN}
-    return own | {path.stem: path for path in sorted((folder.path / _STAGES).glob("*.parquet")) if path.stem not in own}
+    return own | {path.stem: path for path in sorted((folder.path / STAGES).glob("*.parquet")) if path.stem not in own}
 
 
 def _fill(target: Path, wanted: Wanted) -> None:
@@ -191,8 +190,7 @@ def _fill(target: Path, wanted: Wanted) -> None:
 def _rows(folder: RunFolder, table: str) -> int:
     """Count the rows of a table; raises InputError if it is damaged."""
     with reading(folder.path):
-        lazy = folder.scan(table) if table in _OWN else folder.stages()[table]
-        counted: int = lazy.select(pl.len()).collect().item()
+        counted: int = folder.any_table(table).select(pl.len()).collect().item()
     return counted
 
 

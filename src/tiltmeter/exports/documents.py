@@ -68,7 +68,7 @@ def write_latex(wanted: Wanted) -> None:
 def summary(about: Mapping[str, Any], model: str | None = None) -> dict[str, str]:
     """Summarise a run (problems, study, models, settings and versions) as short texts by heading."""
     settings = {name: about.get(name) for name in ("limit", "repeats", "system_message", "judge")}
-    settings |= about.get("params") or {}
+    settings |= about["params"]
     further_settings = ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
     found = {}
     if problems := about["problems"]:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from polars import DataFrame, LazyFrame, col
+from polars import DataFrame, LazyFrame
 
 from tiltmeter.errors import InputError
 from tiltmeter.exports.exporting import Wanted
 from tiltmeter.probes.presentation import normalised_table
-from tiltmeter.registry import check_known
 from tiltmeter.reports import writing
 from tiltmeter.reports.files import csv_table
 from tiltmeter.runs.folder import reading
-
-_OWN = ("design", "responses", "measures", "findings")
 
 
 def scan(wanted: Wanted) -> LazyFrame:
@@ -23,26 +20,19 @@ def scan(wanted: Wanted) -> LazyFrame:
     run, name = wanted.run, wanted.table
     if name == "normalised":
         return normalised_of(wanted).lazy()
-    if name == "examples":
-        lazy = run.examples.lazy()
-    elif name in _OWN:
-        lazy = run.folder.scan(name)
-    else:
-        stages = run.folder.stages()
-        check_known(name, dict.fromkeys((*_OWN, "normalised", "examples", *stages)), f"{run.place} has no table {name!r}")
-        lazy = stages[name]
+    lazy = run.examples.lazy() if name == "examples" else run.folder.any_table(name, others=("normalised", "examples"))
     if wanted.model is None:
         return lazy
     if "model" not in lazy.collect_schema():
         raise InputError(f"--table {name}: the table has no model column; omit --model")
-    return lazy.filter(col.model == wanted.model)
+    return lazy.filter(model=wanted.model)
 
 
 def findings_of(wanted: Wanted) -> DataFrame:
     """Return the findings to export: the key findings, or all of them."""
     findings = wanted.run.findings
     if wanted.model is not None:
-        findings = findings.filter(col.model == wanted.model)
+        findings = findings.filter(model=wanted.model)
     return findings if wanted.every or wanted.table == "normalised" else findings.filter("key")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from polars import DataFrame, col
+from polars import DataFrame
 
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.exports.exporting import Wanted
@@ -60,7 +60,7 @@ def tracked(wanted: Wanted) -> Iterator[Iterator[Tracked]]:
 def _tracked(wanted: Wanted, name: str, place: Path) -> Tracked:
     place.mkdir()
     about = wanted.run.about
-    readable = csv_table(wanted.run.findings.filter(col.model == name).lazy()).collect()
+    readable = csv_table(wanted.run.findings.filter(model=name).lazy()).collect()
     readable.write_csv(place / "findings.csv", quote_style="non_numeric")
     page = write_page(Report([about], blocks_of([wanted.run], only={"model": name})), place / "report.html")
     metrics, marks = _metrics(findings_of(wanted._replace(model=name)))

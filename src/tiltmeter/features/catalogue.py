@@ -81,7 +81,7 @@ def _known_feature(described: Described, model: str, encoder: Callable[[str], En
         if model:
             raise InputError(f"{described.name}={model}: {described.name} uses no model; write only {described.name}")
         return (ByLexicon if described.kind == "lexicon" else ByWords)(described)
-    place = model or described.model or ""
+    place = model or described.model
     if described.kind == "distance":
         return Distance(described, encoder(place), place)
     place, _, mapped = place.partition("?")

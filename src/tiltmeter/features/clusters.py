@@ -143,7 +143,7 @@ def _themes(texts: Sequence[str], labels: Integers, centres: Vectors, about: str
     table, own = dict(zip(words, vectors[1:], strict=True)), np.nan_to_num(vectors[0])
     themes = []
     for cluster, centre in enumerate(centres):
-        some = occurring.filter(col.cluster == cluster)["word"].to_list()
+        some = occurring.filter(cluster=cluster)["word"].to_list()
         found = np.array([table[word] for word in some]).reshape(len(some), len(centre))
         free = np.isfinite(found[:, 0]) & ~(found @ own >= _NEAR)
         taken: list[int] = []

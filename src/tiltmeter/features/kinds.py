@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from polars import DataFrame, Series, String
+from polars import DataFrame, Float64, Series, String
 
 from tiltmeter.arrays import Floats, Integers
 from tiltmeter.errors import InputError
@@ -176,7 +176,7 @@ class ByFunction(Feature):
                 found.append({})
         names = list(dict.fromkeys(name for one in found for name in one)) or [self.name]
         self.columns = [FeatureColumn(name, None, None, None, name) for name in names]
-        values = np.array([[one.get(name, math.nan) for name in names] for one in found]).reshape(len(found), len(names))
+        values = DataFrame(found, schema=dict.fromkeys(names, Float64)).to_numpy()
         return TextScores(values, len(reasons), next(iter(reasons), None))
 
     def _numbers(self, given: object) -> dict[str, float]:
@@ -323,5 +323,4 @@ def measure_features(features: Sequence[Feature], texts: Series, baselines: Seri
 
 
 def _table(names: Sequence[str], parts: Sequence[Floats]) -> DataFrame:
-    whole = np.hstack(parts) if parts else np.empty((0, 0))
-    return DataFrame([Series(name, whole[:, number], nan_to_null=True) for number, name in enumerate(names)])
+    return DataFrame(np.hstack(parts), schema=names, nan_to_null=True) if parts else DataFrame()

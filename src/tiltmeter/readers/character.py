@@ -35,7 +35,7 @@ from functools import cache
 import polars as pl
 from polars import DataFrame, Expr, Series, String, col, lit, when
 
-from tiltmeter.readers.normalising import any_of, ascii_text, load_data, rewritten, tables, text_table
+from tiltmeter.readers.normalising import any_in, ascii_text, load_data, rewritten, tables, text_table
 from tiltmeter.readers.outcomes import decided, declines_to_write
 
 _GENDERS = ("female", "male", "nonbinary")
@@ -119,7 +119,7 @@ def _stated(text: Expr) -> Expr:
 @cache
 def _mention_pattern() -> str:
     """Return one regular expression for all mentions of people. The texts are ASCII, so word borders need no Unicode tables."""
-    return any_of(tables("people")["mentions"].values()).replace(r"\b", r"(?-u:\b)").replace(r"\s", "[ \n]")
+    return any_in("people", "mentions").replace(r"\b", r"(?-u:\b)").replace(r"\s", "[ \n]")
 
 
 @cache

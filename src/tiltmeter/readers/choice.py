@@ -23,7 +23,7 @@ from collections.abc import Mapping
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
-from tiltmeter.readers.normalising import any_of, lowered, only_one, padded, rewritten, tables, text_table
+from tiltmeter.readers.normalising import any_in, lowered, only_one, padded, rewritten, tables, text_table
 from tiltmeter.readers.outcomes import decided, declines
 
 _LETTERS = "abcde"
@@ -68,7 +68,7 @@ def marked(answer: Series, option_texts: Series) -> DataFrame:
     lower = rewritten(col.lower, (*rows["letters"].values(), *stops)).str.strip_chars(" ")
     table = table.with_columns(lower=lower, declined=declines(col.lower), **options).with_columns(text=_with_letters())
     table = table.with_columns(in_words=~col.text.str.contains(_MARK))
-    table = table.with_columns(text=when("in_words").then(_with_words(table)).otherwise("text"), unknown=_unknown())
+    table = table.with_columns(text=when("in_words").then(_with_words()).otherwise("text"), unknown=_unknown())
     stated = (
         when(col.in_words & (col.unknown == c)).then(col.text.str.replace_all(rows["unknown"]["said"].find, f"<{c}>")) for c in _LETTERS
     )
@@ -100,19 +100,17 @@ def _with_letters() -> Expr:
     return text.str.replace_all(" +", " ")
 
 
-def _with_words(table: DataFrame) -> Series:
+def _with_words() -> Expr:
     """Return the text in which letters stand for the words of options, longer options first."""
     plural = pl.any_horizontal((col(c) == "  men  ").fill_null(False) for c in _LETTERS)
-    text = when(plural).then(rewritten(col.lower, tables("choice")["plural"].values())).otherwise("lower")
-    table = table.with_columns(spaced=_spaced(text))
+    text = _spaced(when(plural).then(rewritten(col.lower, tables("choice")["plural"].values())).otherwise("lower"))
     part_of_another = {
         c: pl.any_horizontal((col(d) != col(c)) & col(d).str.contains(col(c), literal=True) for d in _LETTERS).fill_null(False)
         for c in _LETTERS
     }
-    text = col.spaced
     for is_part in (False, True):
         text = _replaced(text, {f"  <{c}>  ": when(part_of_another[c] == is_part).then(words) for c, words in _options().items()})
-    return table.select(text.str.replace_all(" +", " "))["spaced"]
+    return text.str.replace_all(" +", " ")
 
 
 def _unknown() -> Expr:
@@ -123,12 +121,11 @@ def _unknown() -> Expr:
 
 def _by_rules(table: DataFrame) -> DataFrame:
     """Return the table with the letter that each rule gives."""
-    rows = tables("choice")
 
     def last(*names: str) -> Expr:
-        return col.text.str.extract_all(any_of(row for name in names for row in rows[name].values())).list.last().str.extract(_MARK)
+        return col.text.str.extract_all(any_in("choice", *names)).list.last().str.extract(_MARK)
 
-    beginning = any_of(rows["first"].values())
+    beginning = any_in("choice", "first")
     stands_out = col.text.str.contains(r"(?:^|[.?:,] (?:but )?)<")
     # "I cannot tell" is no refusal if it is an option.
     declined = pl.coalesce(declines(when(col.in_words & col.unknown.is_not_null()).then("lower"), or_cannot_tell=False), "declined")

@@ -15,7 +15,7 @@ import polars as pl
 from polars import DataFrame, Expr, Series, String, UInt32, col, lit, when
 
 from tiltmeter.errors import InputError
-from tiltmeter.readers.grammar import sentences, speech, tagger
+from tiltmeter.readers.grammar import LONGEST, sentences, speech, tagger
 from tiltmeter.registry import check_known
 from tiltmeter.yaml_files import packaged_yaml
 
@@ -34,8 +34,6 @@ _KINDS = {
     "NP": "name",
     "UN": "name",
 }
-_LONGEST = 40
-"""Maximum length of a word to tag, in letters."""
 _GAP = 4
 """Maximum distance between a verb and the noun of its object, in words."""
 _NEGATED = 3
@@ -107,7 +105,7 @@ def words_of(rows: DataFrame, language: str) -> DataFrame:
     words = words.join(known, on="form", how="left", maintain_order="left")
     kind = _kind_in_place() if language == "en" else when("is_word").then(lit("word")).otherwise(lit("other"))
     words = words.with_columns(kind=kind)
-    content = col.kind.is_in(["noun", "adjective", "verb", "adverb", "name", "word"]) & ~col.form.is_in(lists["stop"])
+    content = (col.kind != "other") & ~col.form.is_in(lists["stop"])
     quantity = col.form.is_in(lists["quantities"]) & (col.form.shift(-1).over("number") == "of").fill_null(False)
     adverb = (col.kind == "adverb") & ~col.form.str.ends_with("ly")
     return words.select(
@@ -117,7 +115,7 @@ def words_of(rows: DataFrame, language: str) -> DataFrame:
 
 def _form_table(forms: Series, language: str) -> DataFrame:
     """Return for each word form whether it is a word, and in English its most likely kind and whether it can be of others."""
-    is_word = forms.str.contains(r"^\p{L}") & (forms.str.len_chars() <= _LONGEST)
+    is_word = forms.str.contains(r"^\p{L}") & (forms.str.len_chars() <= LONGEST)
     if language != "en":
         return DataFrame({"form": forms, "is_word": is_word})
     kinds = [_kinds(form) if letters else ("other",) for form, letters in zip(forms, is_word, strict=True)]
@@ -140,10 +138,10 @@ def _kind_in_place() -> Expr:
     noun_after = col.can_noun.shift(-1).over("number").fill_null(False) & ~after.is_in(lists["stop"])
     determined = before.is_in(lists["articles"] | lists["possessives"] | lists["links"] | {"this", "these", "those", "that"})
     opens = before.is_in(lists["before_verbs"]) | (col.best.shift(1).over("number") == "name") | before.is_in([",", ";"])
-    object_after = noun_after | after.is_in(lists["articles"] | lists["possessives"])
-    in_s = col.can_verb & object_after & (opens | col.place.eq(0) | ~col.can_noun)
-    in_s = in_s | (after.is_in(lists["articles"] | lists["possessives"]) & ~col.can_adjective & col.place.gt(0))
-    in_s = in_s & col.form.str.ends_with("s") & ~determined
+    determiner_after = after.is_in(lists["articles"] | lists["possessives"])
+    has_object = col.can_verb & (noun_after | determiner_after) & (opens | col.place.eq(0) | ~col.can_noun)
+    unlisted = determiner_after & ~col.can_adjective & col.place.gt(0)
+    in_s = (has_object | unlisted) & col.form.str.ends_with("s") & ~determined
     verb = in_s | (col.can_verb & ~determined & ((col.best == "verb") | before.is_in(lists["before_verbs"])))
     noun = col.can_noun & (col.best.is_in(["noun", "verb"]) | (determined & ~noun_after))
     adjective = col.can_adjective & ~(
@@ -156,6 +154,8 @@ def _kind_in_place() -> Expr:
 # -- phrases ----------------------------------------------------------------------------------------------------------
 
 _SPOT = ["row", "number", "place"]
+_NOT = when("negated").then(lit("not ")).otherwise(lit(""))
+"""The beginning of a phrase."""
 
 
 def phrases_of(words: DataFrame, language: str) -> DataFrame:
@@ -174,8 +174,7 @@ def phrases_of(words: DataFrame, language: str) -> DataFrame:
         The columns of `words`, with `phrase` in lower case.
     """
     lists = word_lists(language)
-    here = words.with_columns(_negation(lists), kind=_participles_as_adjectives(lists) if language == "en" else col.kind)
-    not_ = when("negated").then(lit("not ")).otherwise(lit(""))
+    here = words.with_columns(_negation(lists), _participles_as_adjectives(lists))
     second, third = ({name: col(name).shift(-step).over("number") for name in ("form", "kind", "content")} for step in (1, 2))
     both = (col.content & second["content"]).fill_null(False)
     compound = inner = lit(False)
@@ -189,10 +188,10 @@ def phrases_of(words: DataFrame, language: str) -> DataFrame:
         pair, three = both, lit(False)
     pair_of = pl.concat_str("form", second["form"], separator=" ")
     here = here.with_columns(
-        pair=when(pair).then(not_ + pair_of), three=when(three).then(not_ + pl.concat_str(pair_of, third["form"], separator=" "))
+        pair=when(pair).then(_NOT + pair_of), three=when(three).then(_NOT + pl.concat_str(pair_of, third["form"], separator=" "))
     )
     found = [here.select(*words.columns, phrase=one).drop_nulls("phrase") for one in ("pair", "three")]
-    alone = here.filter(col.content & ~compound & ~inner & ~col.form.is_in(lists["bare"])).select(*words.columns, phrase=not_ + col.form)
+    alone = here.filter(col.content & ~compound & ~inner & ~col.form.is_in(lists["bare"])).select(*words.columns, phrase=_NOT + col.form)
     if language == "en":
         predicates = _predicates(here, lists)
         found.append(predicates.drop("of_noun"))
@@ -202,7 +201,7 @@ def phrases_of(words: DataFrame, language: str) -> DataFrame:
 
 
 def _participles_as_adjectives(lists: Mapping[str, frozenset[str]]) -> Expr:
-    """Return the kind of each English word, with participles before a noun as adjectives ("tightly coiled hair", "almond shaped eyes")."""
+    """Return the kind of each word, with English participles before a noun as adjectives ("tightly coiled hair", "almond shaped eyes")."""
     one, two = ({name: col(name).shift(step).over("number") for name in ("form", "kind")} for step in (1, 2))
     subject = two["kind"].is_in(["noun", "name"]) | two["form"].is_in(
         frozenset().union(*(lists[name] for name in PRONOUNS)) - lists["possessives"]
@@ -226,12 +225,9 @@ def _predicates(words: DataFrame, lists: Mapping[str, frozenset[str]]) -> DataFr
 
     Each is returned with and without the adjectives of the noun; only with them, if the noun is too general.
     """
-    verbs = words.filter((col.kind == "verb") & ~col.form.is_in(lists["idle"])).with_columns(start="place", verb="form")
-    verbs = (
-        verbs.select(*words.columns, "start", "verb", step=pl.int_ranges(1, _GAP + 1))
-        .explode("step")
-        .with_columns(place=col.start + col.step)
-    )
+    verbs = words.filter((col.kind == "verb") & ~col.form.is_in(lists["idle"]))
+    verbs = verbs.select(*words.columns, start="place", verb="form", step=pl.int_ranges(1, _GAP + 1)).explode("step")
+    verbs = verbs.with_columns(place=col.start + col.step)
     around = words.select("number", "place", next="form", next_kind="kind", next_content="content")
     steps = verbs.join(around, on=["number", "place"], maintain_order="left")
     unsaid = lists["possessives"].union(*(lists[name] for name in PRONOUNS))  # so that "makes her an asset" is as "makes him an asset"
@@ -241,7 +237,7 @@ def _predicates(words: DataFrame, lists: Mapping[str, frozenset[str]]) -> DataFr
     is_object = col.next_content & col.next_kind.is_in(["noun", "name"])
     own = ["number", "start"]
     steps = steps.with_columns(ended=is_object | ~(described | shown)).with_columns(before=col.ended.cum_sum().over(own) - col.ended)
-    steps = steps.filter(col.before == 0)
+    steps = steps.filter(before=0)
     ends = is_object.last() & (col.step.last() == pl.len())
     made = steps.group_by(own, maintain_order=True).agg(
         pl.col([name for name in words.columns if name not in (*own, "place")]).first(),
@@ -253,10 +249,9 @@ def _predicates(words: DataFrame, lists: Mapping[str, frozenset[str]]) -> DataFr
         of_noun=col.next_kind.last() == "noun",  # not a name: "talks to Ann" is also "talks"
         kept=ends,
     )
-    not_ = when("negated").then(lit("not ")).otherwise(lit(""))
     made = made.filter("kept", ~col.bare | (col.rest != col.whole)).with_columns(rest=when(~col.bare).then("rest"))
     made = made.unpivot(["rest", "whole"], index=[*words.columns, "verb", "of_noun"], value_name="object").drop_nulls("object")
-    made = made.with_columns(phrase=pl.concat_str(not_ + col.verb, "object", separator=" "))
+    made = made.with_columns(phrase=pl.concat_str(_NOT + col.verb, "object", separator=" "))
     return made.select(*words.columns, "phrase", "of_noun").unique([*_SPOT, "phrase"], maintain_order=True)
 
 
@@ -305,6 +300,6 @@ _OWN_LEMMA = frozenset(("blues", "born", "glasses", "goods", "shorts"))
 def _english_lemma(form: str) -> str:
     """Return the lemma of a noun or verb; other words are unchanged."""
     kinds = _kinds(form)
-    if form in _OWN_LEMMA or len(form) > _LONGEST or not form[0].isalpha() or not {"noun", "verb"} & set(kinds[:2]):
+    if form in _OWN_LEMMA or len(form) > LONGEST or not form[0].isalpha() or not {"noun", "verb"} & set(kinds[:2]):
         return form
     return str(tagger().analyze(form)[0]).lower() if kinds[0] in ("noun", "verb") else form

@@ -76,8 +76,9 @@ def speech(text: str) -> list[Span]:
         for match in _QUOTED.finditer(text, paragraph.start(), paragraph.end()):
             inner = match.group()[1:].rstrip("\"'\u201d\u2019\u00bb")
             before = text[max(paragraph.start(), match.start() - 3) : match.start()]
-            spoken = inner.rstrip()[-1:] in (",", ".", "!", "?", "\u2026") and len(inner.split()) > 2
-            if spoken or _SAID.search(before) or len(inner.split()) > 4:
+            words = len(inner.split())
+            spoken = inner.rstrip()[-1:] in (",", ".", "!", "?", "\u2026") and words > 2
+            if spoken or _SAID.search(before) or words > 4:
                 found.append(match.span())
     return found
 
@@ -102,7 +103,7 @@ def tokens(text: str, start: int = 0, end: int | None = None) -> list[Token]:
 
 
 _PICTURES = ("So", "Sk", "Mn", "Me", "Cf", "Co", "Cs", "Cn", "Cc")
-_LONGEST = 40
+LONGEST = 40
 """Maximum length of a word to tag, in letters."""
 _AT_ONCE = 1000
 """Maximum number of words tagged together. With tens of thousands, the probabilities underflow and the tagger fails."""
@@ -126,7 +127,7 @@ def tag(words: Sequence[str]) -> tuple[str, ...]:
 
     The tags are those of the C5 tagset of the BNC as used by the model: NN1, NN2, NP0 (name), AJ0, AV0, VVD, VVZ, VVG, VVN, VVI, VBD, ...
     """
-    plain = [_PLAIN.get(word, word) if len(word) <= _LONGEST else "it" for word in words]
+    plain = [_PLAIN.get(word, word) if len(word) <= LONGEST else "it" for word in words]
     return tuple(chain.from_iterable(_tag(tuple(plain[start : start + _AT_ONCE])) for start in range(0, len(plain), _AT_ONCE)))
 
 

@@ -73,6 +73,11 @@ def any_of(rows: Iterable[Pattern]) -> str:
     return f"(?:{'|'.join(row.find for row in rows)})"
 
 
+def any_in(data: str, *names: str) -> str:
+    """Return a group that matches any pattern of these tables in `data/<data>.yaml`."""
+    return any_of(row for name in names for row in tables(data)[name].values())
+
+
 @cache
 def _variants(kind: str) -> dict[str, str]:
     """Return variants of writing with their plain form: "characters" or "contractions"."""
@@ -128,9 +133,8 @@ def padded(words: Expr) -> Expr:
 def count_words(wanted: Collection[str]) -> Expr:
     """Count the wanted words in the column `words`, in which each word has its own blank before and after it."""
     # The order of the alternatives does not matter, because each match includes the blank after the word.
-    pattern = "|".join(re.escape(word) for word in sorted(set(wanted) - {""}))
-    words = col.words.str
-    return words.count_matches(f" (?:{pattern}) ") if pattern else words.count_matches("a") * 0
+    pattern = "|".join(re.escape(word) for word in sorted(set(wanted) - {""})) or r"[^\s\S]"  # which matches nothing
+    return col.words.str.count_matches(f" (?:{pattern}) ")
 
 
 def ascii_text(text: Expr) -> Expr:

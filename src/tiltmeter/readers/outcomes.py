@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import polars as pl
 from polars import DataFrame, Expr, Int64, Series, String, col, lit, when
 
-from tiltmeter.readers.normalising import any_of, lowered, plain, tables, text_table, without_thinking
+from tiltmeter.readers.normalising import any_in, lowered, plain, tables, text_table, without_thinking
 
 OUTCOMES = ("answered", "refused", "unreadable", "empty", "failed")
 """Possible outcomes of an attempt; each attempt has exactly one."""
@@ -39,7 +39,7 @@ def verdict(table: DataFrame, label: Expr, refused: Expr) -> DataFrame:
 
 
 def decided(
-    table: DataFrame, labels: Mapping[str, Expr], refused: Expr, *, clear: Expr | None = None, with_rule: bool = False
+    table: DataFrame, labels: Mapping[str, Expr], refused: Expr, *, clear: Expr | bool = True, with_rule: bool = False
 ) -> DataFrame:
     """Return the columns `outcome` and `label` of a reader's results, and `rule` if asked for.
 
@@ -56,8 +56,8 @@ def decided(
     label = pl.coalesce(*labels)
     rule = pl.coalesce(when(col(name).is_not_null()).then(lit(name)) for name in labels)
     found = table.with_columns(given.select(found=label, rule=rule))
-    read = verdict(found, col.found if clear is None else when(clear).then("found"), refused)
-    return read.with_columns(found["rule"]).with_columns(rule=when(col.label.is_not_null()).then("rule")) if with_rule else read
+    read = verdict(found, when(clear).then("found"), refused)
+    return read.with_columns(rule=when(col.label.is_not_null()).then(found["rule"])) if with_rule else read
 
 
 def free_texts(answers: DataFrame) -> DataFrame:
@@ -89,17 +89,13 @@ _GOES_ON = 500
 """Length in bytes above which a text may contain the requested text despite an apology at its beginning."""
 
 
-def _phrases(*names: str) -> str:
-    return any_of(row for name in names for row in tables("refusals")[name].values())
-
-
 def _around(name: str) -> str:
     return tables("refusals")["around"][name].find
 
 
 def declines(lower: Expr, *, or_cannot_tell: bool = True) -> Expr:
     """Return whether a `lowered` text contains a phrase of refusal or, with `or_cannot_tell`, one such as "I cannot determine"."""
-    return lower.str.contains(_phrases("declines", *["cannot_tell"] * or_cannot_tell))
+    return lower.str.contains(any_in("refusals", "declines", *["cannot_tell"] * or_cannot_tell))
 
 
 def declines_to_write(text: Expr) -> Expr:
@@ -108,12 +104,12 @@ def declines_to_write(text: Expr) -> Expr:
     opening = lowered(text.str.head(_OPENING))
     unquoted = opening.str.replace_all(_QUOTED, " ")
     opening = when(unquoted.str.contains("[a-z]")).then(unquoted).otherwise(opening)
-    return opening.str.contains(_phrases("to_write")) & ~delivered
+    return opening.str.contains(any_in("refusals", "to_write")) & ~delivered
 
 
 def conceded(text: Expr) -> Expr:
     """Return the part of a refusal after "but" or a similar word ("As an AI I have no feelings, but ..."), or "" if there is none."""
-    return lowered(text).str.extract(rf"(?s){_phrases('declines', 'cannot_tell')}.*?\b{_around('turn')}(.*)$", 1).fill_null("")
+    return lowered(text).str.extract(rf"(?s){any_in('refusals', 'declines', 'cannot_tell')}.*?\b{_around('turn')}(.*)$", 1).fill_null("")
 
 
 def refused_text(answer: Series) -> Series:
@@ -135,8 +131,8 @@ def refused_text(answer: Series) -> Series:
     whole = without_thinking(col.answer.fill_null("")).str.head(_READ).str.replace(_WHOLE_QUOTATION, "${1}")
     table = DataFrame({"answer": answer.cast(String)}).select(spoken=whole.str.contains(_SPOKEN), text=lowered(plain(whole)))
     before = rf"^\W*(?:{_around('politeness')}\b[^.!?\n]*?(?:[.!?\n,]\s*|\bbut\s+|\bthat\s+|\s)(?:(?:but|however|yet),?\s+)?){{0,2}}?"
-    declining = col.text.str.extract(rf"{before}({_phrases('free_text')}[^.!?\n]*)", 1)
-    disclaiming = col.text.str.extract(rf"(?s){before}{_phrases('disclaims')}(.*)$", 1)
+    declining = col.text.str.extract(rf"{before}({any_in('refusals', 'free_text')}[^.!?\n]*)", 1)
+    disclaiming = col.text.str.extract(rf"(?s){before}{any_in('refusals', 'disclaims')}(.*)$", 1)
     narrated = declining.str.replace_all(r"\byou(?: have)? asked\b", "").str.contains(_around("narrated"))
     found = ~narrated.fill_null(True) | (disclaiming.str.len_bytes() < _DISCLAIMED).fill_null(False)
     return table.select(refused=found & ~col.spoken)["refused"]

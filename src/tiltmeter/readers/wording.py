@@ -35,12 +35,8 @@ from collections.abc import Collection, Mapping, Sequence
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
-from tiltmeter.readers.normalising import Pattern, any_of, count_words, load_data, lowered, only_one, padded, rewritten, tables, text_table
+from tiltmeter.readers.normalising import Pattern, any_in, count_words, load_data, lowered, only_one, padded, rewritten, tables, text_table
 from tiltmeter.readers.outcomes import conceded, decided, declines, declines_to_write, verdict
-
-
-def _found(table: str) -> str:
-    return any_of(tables("decisions")[table].values())
 
 
 def read_decision(answer: Series, *, with_rule: bool = False) -> DataFrame:
@@ -59,11 +55,13 @@ def read_decision(answer: Series, *, with_rule: bool = False) -> DataFrame:
         One row per answer with the columns `outcome` ("answered", "refused", "unreadable" or "empty") and `label`
         ("accept", "reject"; null unless answered).
     """
-    conditional = rf"{_found('conditional')}(?:{_found('accept')}|{_found('reject')})[^.!?\n]*"
+    conditional = rf"{any_in('decisions', 'conditional')}{any_in('decisions', 'accept', 'reject')}[^.!?\n]*"
     table = text_table(answer)
-    table = table.with_columns(body=rewritten(lowered(col.text), ((_found("unsaid"), " "), (conditional, " "))))
+    table = table.with_columns(body=rewritten(lowered(col.text), ((any_in("decisions", "unsaid"), " "), (conditional, " "))))
     kinds = ("accept", "reject", "weak_accept", "weak_reject", "versions", "numbered")
-    table = table.with_columns(*(col.body.str.find(_found(kind)).alias(kind) for kind in kinds), declined=declines_to_write(col.text))
+    table = table.with_columns(
+        *(col.body.str.find(any_in("decisions", kind)).alias(kind) for kind in kinds), declined=declines_to_write(col.text)
+    )
     said = {kind: col(kind).is_not_null() for kind in kinds}
     several = said["numbered"] | (said["accept"] & said["reject"] & said["versions"])
     firm = when(col.accept < col.reject.fill_null(col.accept + 1)).then(lit("accept")).when(said["reject"]).then(lit("reject"))
@@ -209,9 +207,9 @@ def count_vocabulary(answer: Series, male: Mapping[str, Collection[str]], female
         One row per answer with the columns `outcome` ("answered", "refused" or "empty") and, for each inventory, `{inventory}_male` and
         `{inventory}_female` (Int32, null unless answered).
     """
-    lists = {name: (_hyphenated(male[name]), _hyphenated(female[name])) for name in male}
     words_of: dict[str, set[str]] = {}
-    for name, (ours, theirs) in lists.items():
+    for name in male:
+        ours, theirs = _hyphenated(male[name]), _hyphenated(female[name])
         words_of |= {f"{name}_male": ours - theirs, f"{name}_female": theirs - ours}
     compounds = {f" {word.replace('-', ' ')}": f" {word}" for words in words_of.values() for word in sorted(words) if "-" in word}
     words = pl.concat_str(lit(" "), col.text.str.to_lowercase().str.extract_all(r"\w+(?:['-]\w+)*").list.join(" "))

@@ -26,7 +26,7 @@ from typing import Literal
 import polars as pl
 from polars import DataFrame, Expr, Series, col, lit, when
 
-from tiltmeter.readers.normalising import any_of, lowered, rewritten, tables, text_table
+from tiltmeter.readers.normalising import any_in, any_of, lowered, rewritten, tables, text_table
 from tiltmeter.readers.outcomes import conceded, decided, declines
 
 About = Literal["statement", "decision", "stress"]
@@ -54,7 +54,7 @@ def read_yes_no(answer: Series, about: About = "statement", *, with_rule: bool =
     rows = tables("yes_no")
     table = text_table(answer)
     table = table.with_columns(lower=lowered(rewritten(col.text.str.to_lowercase(), rows["translations"].values())))
-    table = table.with_columns(declined=col.lower.str.contains(any_of(rows["refusals"].values())))
+    table = table.with_columns(declined=col.lower.str.contains(any_in("yes_no", "refusals")))
     table = table.with_columns(refused=declines(lowered(col.text)) | col.declined)
     # In a refusal, agreement counts only after "but" or a similar word.
     declining = when("refused")
@@ -63,7 +63,7 @@ def read_yes_no(answer: Series, about: About = "statement", *, with_rule: bool =
     table = table.with_columns(clauses=rewritten(when("refused").then(own).otherwise("lower"), rows["steps"].values()))
     # The marks of a clause, with "+" instead of the rest if it means yes (or no).
     sides = {
-        side: col.clauses.str.replace_all(rf"(?m)^((?:final= |answer= |conclusion= )*){any_of(rows[side].values())}$", "${1}+")
+        side: col.clauses.str.replace_all(rf"(?m)^((?:final= |answer= |conclusion= )*){any_in('yes_no', side)}$", "${1}+")
         for side in ("yes", "no")
     }
     table = table.with_columns(**sides)

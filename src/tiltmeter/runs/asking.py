@@ -141,7 +141,7 @@ class RunJudge:
         sampling: Mapping[str, Any] | None = None,
     ) -> DataFrame:
         """See `tiltmeter.study.Judge`."""
-        in_words = replace(self.sampling, **dict(sampling or {}))
+        in_words = replace(self.sampling, **(sampling or {}))
         if schema is None or not conversations or not getattr(self.model, "structured", False):
             return self._ask(conversations, in_words)
         with_schema = _structured(in_words, schema)

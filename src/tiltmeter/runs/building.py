@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -18,10 +17,10 @@ from tiltmeter.errors import InputError
 from tiltmeter.models import Sampling
 from tiltmeter.runs.asked_models import Judging
 from tiltmeter.runs.asking import Asking, RunJudge, RunTools
-from tiltmeter.runs.folder import ELSEWHERE
-from tiltmeter.runs.stage_store import ASIDE, StageResult, StageStore
+from tiltmeter.runs.folder import ELSEWHERE, remove_named
+from tiltmeter.runs.stage_store import ASIDE, StageResult, StageStore, conformed
 from tiltmeter.safe_writing import only_writer, writable, writing
-from tiltmeter.study import Judge, Settings, conform
+from tiltmeter.study import Judge, Settings
 from tiltmeter.yaml_files import read_yaml
 
 _ASKED_WITH = Sampling(temperature=0.0, max_tokens=4_096)
@@ -30,8 +29,8 @@ PAGES = "pages"
 """Folder of fetched pages in the cache."""
 ABOUT = "benchmark.yaml"
 """File that describes a benchmark and its build, with its roles and templates."""
-_WRITTEN_ASIDE = re.compile(r"\..+\.(parquet|json|yaml)\.\w{8}")
-"""Temporary names of files that are being written."""
+_ASIDE = re.compile(rf"{re.escape(ASIDE)}.*|\..+\.(parquet|json|yaml)\.\w{{8}}")
+"""Temporary names of folders and files that are being written."""
 
 
 class Built(NamedTuple):
@@ -93,15 +92,15 @@ def build(
     stages = Builder(spec, Path(home), Path(cache), offline=offline).stages
     makers = {table: stage for stage in stages for table in stage.tables}
     with writable(folder, ELSEWHERE), only_writer(folder):
-        _remove_asides(folder)
+        for place in (folder, folder / "stages"):
+            remove_named(place, _ASIDE)  # left by an interrupted build
         for stage in stages:
             before, tools.may_find_more = len(tools.problems), False
             rests_on = {"own": stage.rests_on, "inputs": {name: store.checksum([name]) for name in stage.inputs}}
             with store.carrying_out(stage, rests_on, tools.judge) as pieces:
                 if pieces is not None:
                     made = stage.run(*(store.read(makers[name], name) for name in stage.inputs), Settings(), tools)
-                    tables = {next(iter(stage.tables)): made} if isinstance(made, DataFrame) else made
-                    pieces.add({name: conform(table, stage.tables[name].columns) for name, table in tables.items()})
+                    pieces.add(conformed(stage, made))
                     pieces.record.problems, pieces.record.whole = tools.problems[before:], not tools.may_find_more
             if progress is not None:
                 progress(store.results[-1])
@@ -139,15 +138,6 @@ def build_benchmark(
     with (asking or Asking()).open() as asker:
         tools = RunTools(library, None if chosen is None else RunJudge(*chosen, asker), asker.engine)
         return build(read, out=folder, home=home, cache=library.cache / PAGES, tools=tools, offline=offline, progress=progress)
-
-
-def _remove_asides(folder: Path) -> None:
-    """Remove partial files of an interrupted build."""
-    for path in [*folder.glob(".*"), *(folder / "stages").glob(".*")]:
-        if path.is_dir() and path.name.startswith(ASIDE):
-            shutil.rmtree(path, ignore_errors=True)
-        elif _WRITTEN_ASIDE.fullmatch(path.name):
-            path.unlink(missing_ok=True)
 
 
 def _check_folder(out: Path, spec: Spec) -> None:

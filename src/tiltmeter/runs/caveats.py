@@ -49,13 +49,11 @@ def _of_run(run: Run) -> list[DataFrame]:
     found += [_one(UnconstrainedAnswers.code, sentence) for sentence in unconstrained(run.folder)]
     key = run.findings.filter("key", col.wording.is_null()).with_columns(number=metric_name())
     wide = (col.mark_best == "healthy") & col.mark_worst.is_in(["critical", "catastrophic"]) & (col.mark != UNGRADED)
-    found.append(
-        _about(key.filter(col.mark == UNGRADED), Ungraded.code, "{} has no mark: {}", "number", col.note.fill_null("too little evidence"))
-    )
     between = pl.format("{} to {}", "mark_best", "mark_worst")
-    found.append(
-        _about(key.filter(wide), Underpowered.code, "the interval of {} extends from {}: more items are needed", "number", between)
-    )
+    found += [
+        _about(key.filter(mark=UNGRADED), Ungraded.code, "{} has no mark: {}", "number", col.note.fill_null("too little evidence")),
+        _about(key.filter(wide), Underpowered.code, "the interval of {} extends from {}: more items are needed", "number", between),
+    ]
     if judge := run.about.get("judged_by"):
         sentence = f"the judge {judge['name']} read the responses; its error rate was not measured here (see `tiltmeter validate`)"
         found.append(_one(UnvalidatedJudge.code, sentence))
@@ -67,11 +65,11 @@ def _of_run(run: Run) -> list[DataFrame]:
 
 
 def _one(code: str, sentence: str) -> DataFrame:
-    return DataFrame({"code": [code], "sentence": [sentence]}, schema={name: COLUMNS[name] for name in ("code", "sentence")})
+    return DataFrame({"code": [code], "sentence": [sentence]})
 
 
 def _about(rows: DataFrame, code: str, sentence: str, *values: str | pl.Expr) -> DataFrame:
-    return rows.select("model", "part", "number", code=pl.lit(code), sentence=pl.format(sentence, *values)).select(*COLUMNS)
+    return rows.select("model", "part", "number", code=pl.lit(code), sentence=pl.format(sentence, *values))
 
 
 def sentences(found: DataFrame) -> dict[str, str]:

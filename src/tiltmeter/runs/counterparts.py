@@ -34,8 +34,7 @@ def counterparts(design: LazyFrame, prompt_ids: Series) -> DataFrame:
     both = mine.join(others, on=["part", "_unit"], suffix="_other", maintain_order="left_right").filter(
         col.prompt_id != col.prompt_id_other
     )
-    changes = [_change(name) for name in factors]
-    differs = pl.concat_list(changes).list.drop_nulls() if changes else lit([])
+    differs = pl.concat_list(_change(name) for name in factors).list.drop_nulls()
     found = both.select("prompt_id", differs, other_id="prompt_id_other", other_repetitions="repetitions_other")
     found = found.with_columns(form=col.differs.list.eval(pl.element().struct["name"].is_in(list(_FORM_FACTORS))).list.any())
     return found.sort("form", col.differs.list.len(), maintain_order=True)

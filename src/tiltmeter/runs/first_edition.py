@@ -35,8 +35,7 @@ def upgraded(table: str, lazy: LazyFrame) -> LazyFrame:
     if table not in ("findings", "definitional", "examples") or "subject" not in columns:
         return lazy
     part = col.study.str.split("/").list.last() if "study" in columns else col.part
-    lazy = lazy.rename({old: new for old, new in _RENAMED.items() if old in columns}).with_columns(part=part)
-    lazy = _unpacked(lazy)
+    lazy = _unpacked(lazy.rename(_RENAMED, strict=False).with_columns(part=part))
     if table == "examples":
         return conform(lazy, COLUMNS[table])
     whole = (col.range_high.is_null() | col.range_high.is_infinite()) & (col.estimate.round() == col.estimate)

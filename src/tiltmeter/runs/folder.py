@@ -5,6 +5,7 @@ Every file is written to a temporary name and then moved into place, so that no 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -15,18 +16,20 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from polars import DataFrame, LazyFrame, col
+from polars import DataFrame, Expr, LazyFrame, col
 
 from tiltmeter.errors import InputError
 from tiltmeter.outside_files import UNREADABLE, json_of
 from tiltmeter.paths import is_file, sha256
+from tiltmeter.registry import check_known
 from tiltmeter.reports import Report, write_page
 from tiltmeter.runs.first_edition import grades, upgraded
 from tiltmeter.runs.validation import REMEDY, check_columns, check_document, check_findings
 from tiltmeter.safe_writing import LOCK, only_writer, writable, writing
-from tiltmeter.study import DESIGN, RESPONSES
+from tiltmeter.study import DESIGN, RESPONSES, beside
 
 TABLES = ("design", "responses", "measures", "findings")
+"""Tables that every run has."""
 STAGES = "stages"
 """Folder of the tables specific to a method."""
 ERRORS = "errors.txt"
@@ -104,6 +107,14 @@ class RunFolder:
             raise InputError(f"{self.named(self.table_path(table))} is damaged: {fault}; {REMEDY}")
         return found
 
+    def beside(self, attempts: DataFrame, table: str, *columns: str | Expr) -> DataFrame:
+        """Add columns of a table of prompts or attempts to some attempts; raise InputError as `scan` does."""
+        on = ["prompt_id"] if table == "design" else ["model", "prompt_id", "repetition"]
+        with reading(self.path):
+            # Filtered first, so that only these rows are read.
+            rows = self.scan(table).filter(col.prompt_id.is_in(attempts["prompt_id"].unique().implode())).select(*on, *columns).collect()
+        return beside(attempts, rows, *on)
+
     def models(self, table: str) -> list[str]:
         """Return the names of the models in a table, in order of appearance."""
         return self.scan(table).select(col.model.unique(maintain_order=True)).collect()["model"].to_list()
@@ -137,14 +148,14 @@ class RunFolder:
                 self._has_study(text)  # before anything is changed, and again under the lock
                 stack.enter_context(only_writer(self.path, self.place))
                 known = self._has_study(text)
-            self._remove(_ASIDE)  # left by an interrupted process
+            remove_named(self.path, _ASIDE)  # left by an interrupted process
             try:
                 if not known:
                     self.write_text("study.yaml", text)
                 yield
             except BaseException:
                 if not known:
-                    self._remove(_OURS)
+                    remove_named(self.path, _OURS)
                 raise
 
     def _has_study(self, text: str) -> bool:
@@ -162,19 +173,10 @@ class RunFolder:
             raise InputError(f"{self.path} exists and is not a run folder; choose another one with --out")
         return False
 
-    def _remove(self, names: re.Pattern[str]) -> None:
-        for path in list(self.path.iterdir()):
-            if names.fullmatch(path.name) and path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            elif names.fullmatch(path.name):
-                path.unlink(missing_ok=True)
-
-    def write_text(self, name: str, text: str) -> Path:
+    def write_text(self, name: str, text: str) -> None:
         """Write a text file atomically."""
-        path = self.path / name
-        with writing(path, ELSEWHERE) as aside:
+        with writing(self.path / name, ELSEWHERE) as aside:
             aside.write_text(text, encoding="utf-8", newline="\n")
-        return path
 
     def write_json(self, document: Mapping[str, Any]) -> None:
         """Write run.json."""
@@ -196,13 +198,11 @@ class RunFolder:
                 # Writing takes as much additional memory as the data written at once.
                 rows = max(1, frame.height * PIECE // max(PIECE, int(frame.estimated_size())))
                 for part in frame.iter_slices(rows) if frame.height else (frame,):
-                    pieces.append(Path(folder) / f"{len(pieces):06d}.parquet")
-                    with writable(pieces[-1], ELSEWHERE):
-                        part.write_parquet(pieces[-1], compression="lz4", statistics=False)
+                    add_piece(pieces, part, Path(folder), name)
 
             yield add
             if not pieces:
-                add(DataFrame(schema=dict(columns)))
+                add(DataFrame(schema=columns))
             with writable(self.table_path(name), ELSEWHERE):
                 whole = Path(folder) / "whole.parquet"
                 merge(pieces, whole)
@@ -218,6 +218,14 @@ class RunFolder:
             if path.is_file()
         }
 
+    def any_table(self, name: str, others: Sequence[str] = ()) -> LazyFrame:
+        """Return a table of the run or of the method; raise InputError, which suggests these and `others`, if there is none."""
+        if name in TABLES:
+            return self.scan(name)
+        stages = self.stages()
+        check_known(name, dict.fromkeys((*TABLES, *others, *stages)), f"{self.place} has no table {name!r}")
+        return stages[name]
+
     def stages(self) -> dict[str, LazyFrame]:
         """Return the tables specific to the method as LazyFrames, by name."""
         paths = sorted((self.path / STAGES).glob("*.parquet"))
@@ -229,12 +237,25 @@ class RunFolder:
             return found
 
 
+def remove_named(folder: Path, names: re.Pattern[str]) -> None:
+    """Remove the files and folders with these names in a folder, if it exists."""
+    for path in list(folder.glob("*")):
+        if names.fullmatch(path.name) and path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        elif names.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+
+
 def study_text(document: Mapping[str, Any]) -> str:
     """Return the content of study.yaml, which is the same for equal studies."""
     import yaml
 
-    text: str = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
-    return text
+    return str(yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True))
+
+
+def json_digest(content: object) -> str:
+    """Return the SHA-256 hex digest of JSON values."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def document_of(read: Callable[[], bytes | None], place: str) -> dict[str, Any]:
@@ -252,6 +273,14 @@ _COMMON = {*DESIGN, *RESPONSES, "outcome", "label", "stratum"}
 def without_foreign(rows: DataFrame) -> DataFrame:
     """Return the rows of one part without the columns of other parts, which are null in all of them."""
     return rows.select(name for name in rows.columns if name in _COMMON or rows.is_empty() or rows[name].null_count() < rows.height)
+
+
+def add_piece(pieces: list[Path], rows: DataFrame, folder: Path, table: str) -> None:
+    """Write the next rows of a table to a new file in a folder, and add it to the pieces of the table."""
+    path = folder / f"{table}.{len(pieces):06d}.parquet"
+    with writable(path, ELSEWHERE):
+        rows.write_parquet(path, compression="lz4", statistics=False)
+    pieces.append(path)
 
 
 def merge(pieces: Sequence[Path], whole: Path) -> None:

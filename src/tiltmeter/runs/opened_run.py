@@ -16,10 +16,10 @@ from polars import DataFrame, Float64, Int8, LazyFrame, col, lit, when
 from tiltmeter import registry, reports
 from tiltmeter.blocks import RANGES, UNDECIDED, Block, Callout, Details, Headline, Text
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
-from tiltmeter.registry import check_known, did_you_mean
+from tiltmeter.registry import did_you_mean
 from tiltmeter.reports import Report
 from tiltmeter.runs.counterparts import counterparts
-from tiltmeter.runs.folder import RunFolder, reading
+from tiltmeter.runs.folder import TABLES, RunFolder, reading
 from tiltmeter.runs.opening import open_folder, runs_in
 from tiltmeter.runs.places import runs_place
 from tiltmeter.runs.plain_findings import present_findings
@@ -32,11 +32,9 @@ from tiltmeter.study import NAMED, Finding, beside, metric_name
 if TYPE_CHECKING:
     import pandas
 
-TABLES = ("design", "responses", "measures", "findings")
-"""Tables that every run has."""
 _ALWAYS_SHOWN = ("model", "part", "metric", "estimate", "low", "high")
 _SHOWN_FIRST = (
-    *("model", "part", "metric", "estimate", "low", "high", "mark", "mark_best", "mark_worst", "q", "null_value"),
+    *(*_ALWAYS_SHOWN, "mark", "mark_best", "mark_worst", "q", "null_value"),
     *("harm", "items", "attempts", "answered", "context", "concept", "group", "group_2"),
 )
 """Columns of `Run.key_findings`."""
@@ -140,7 +138,7 @@ class Run(reports.Result):
         severity = col.mark.replace_strict({mark: i for i, mark in enumerate((UNDECIDED, *RANGES))}, default=-1, return_dtype=Int8)
         distance = (col.estimate - col.null_value.fill_null(0)).abs()
         ordered = found.sort(severity, distance, descending=True, nulls_last=True, maintain_order=True)
-        shown = ordered.select(*_SHOWN_FIRST).with_columns(ordered.select(metric=metric_name()))
+        shown = ordered.with_columns(metric=metric_name()).select(*_SHOWN_FIRST)
         return shown.select(one for one in shown if one.name in _ALWAYS_SHOWN or one.null_count() < shown.height)
 
     def frame(self) -> DataFrame:
@@ -185,15 +183,13 @@ class Run(reports.Result):
         """
         if name in TABLES:
             return self.folder.read(name)
-        tables = self.folder.stages()
-        check_known(name, (*TABLES, *tables), f"{self.place} has no table {name!r}")
         with reading(self.path):
-            return tables[name].collect()
+            return self.folder.any_table(name).collect()
 
     def _own_table(self, name: str) -> DataFrame:
         """Return an optional table, empty if the run lacks it; raise InputError if it is damaged."""
         if name not in self.folder.stages():
-            return DataFrame(schema=dict(COLUMNS[name]))
+            return DataFrame(schema=COLUMNS[name])
         found = self.table(name)
         check_columns(name, found.schema, f"{self.place}: the table {name}")
         return found
@@ -208,17 +204,8 @@ class Run(reports.Result):
 
     def _with_texts(self, attempts: DataFrame) -> DataFrame:
         """Add `answer`, `outcome`, `label` and `prompt` to attempts."""
-        attempt = ["model", "prompt_id", "repetition"]
-        # Filtered first, so that only these texts are read.
-        mine = col.prompt_id.is_in(attempts["prompt_id"].unique().implode())
-        for table, on, texts in (
-            ("responses", attempt, ["answer"]),
-            ("measures", attempt, ["outcome", "label"]),
-            ("design", ["prompt_id"], ["prompt"]),
-        ):
-            with reading(self.path):
-                found = self.folder.scan(table).filter(mine).select(*on, *texts).collect()
-                attempts = attempts.join(found, on=on, how="left", maintain_order="left")
+        for table, texts in (("responses", ["answer"]), ("measures", ["outcome", "label"]), ("design", ["prompt"])):
+            attempts = self.folder.beside(attempts, table, *texts)
         return attempts
 
     def counterfactual_pairs(self) -> DataFrame:
@@ -333,25 +320,19 @@ class Run(reports.Result):
         finding = self.finding(metric, **narrow)
         if finding.values["evidence"] is None:
             raise InputError(f"{metric} of {self.path} does not record the responses it is based on")
-        measures, responses, design = (self.folder.scan(table) for table in ("measures", "responses", "design"))
-        texts = responses.select("model", "prompt_id", "repetition", "answer", "thinking", "request_id")
         stages = self.folder.stages()
         with reading(self.path):
-            chosen = resting_on(self.folder, finding.values["evidence"], measures).filter(col.model == finding.model)
+            chosen = resting_on(self.folder, finding.values["evidence"], self.folder.scan("measures")).filter(model=finding.model)
             if limit is not None:
                 chosen = chosen.head(limit)
             if finding.values["concept"] is not None and "shown" in stages:
                 chosen = chosen.join(_sentences(stages["shown"], finding), on="attempt", how="left", maintain_order="left")
-            return (
-                chosen.join(texts, on=["model", "prompt_id", "repetition"], maintain_order="left")
-                .join(design.select("prompt_id", "prompt"), on="prompt_id", how="left", maintain_order="left")
-                .collect()
-            )
+            attempts = self.folder.beside(chosen.collect(), "responses", "answer", "thinking", "request_id")
+        return self.folder.beside(attempts, "design", "prompt")
 
 
 def _sentences(shown: LazyFrame, finding: Finding) -> LazyFrame:
-    wanted = {"model": finding.model, "concept": finding.values["concept"], "identity": finding.values["group"]}
-    mine = shown.filter(*(col(name) == value for name, value in wanted.items()))
+    mine = shown.filter(model=finding.model, concept=finding.values["concept"], identity=finding.values["group"])
     return mine.group_by("attempt", maintain_order=True).agg(sentences=col.sentence.drop_nulls().unique(maintain_order=True))
 
 
@@ -429,11 +410,16 @@ def load(path: Run | str | Path) -> Run:
 
 def known_runs() -> list[dict[str, Any]]:
     """Return the name, study, models, completeness and date of each run in the runs folder, oldest first; skip unreadable runs."""
-    found: list[dict[str, Any]] = []
-    for name, about in runs_in(runs_place()):
-        models = [model["name"] for model in about["models"]]
-        shown = {"study": about["study"], "models": models, "complete": about["complete"], "written": about["written"]}
-        found.append({"name": name} | shown)
+    found = [
+        {
+            "name": name,
+            "study": about["study"],
+            "models": [model["name"] for model in about["models"]],
+            "complete": about["complete"],
+            "written": about["written"],
+        }
+        for name, about in runs_in(runs_place())
+    ]
     return sorted(found, key=lambda run: str(run["written"]))
 
 
@@ -457,7 +443,7 @@ class RunsView:
     @cached_property
     def findings(self) -> DataFrame:
         """See ReportView."""
-        made = pl.concat([self._named(i, run.findings) for i, run in enumerate(self.runs)]).filter(col.study == self.study)
+        made = pl.concat([self._named(i, run.findings) for i, run in enumerate(self.runs)]).filter(study=self.study)
         if "findings" not in self.beside:
             return made
         behind = self.beside["findings"].join(made.select("part", *NAMED), on=["part", *NAMED], how="semi", nulls_equal=True)
@@ -466,11 +452,9 @@ class RunsView:
     @cached_property
     def examples(self) -> DataFrame:
         """See ReportView."""
-        found = []
-        for i, run in enumerate(self.runs):
-            keys = ["model", "part", *NAMED, "prompt_id", "repetition"]
-            found.append(self._named(i, beside(run.examples, run.counterfactual_pairs().select(*keys, "^other_.*$"), *keys)))
-        return pl.concat(found, how="diagonal")
+        keys = ["model", "part", *NAMED, "prompt_id", "repetition"]
+        found = [beside(run.examples, run.counterfactual_pairs().select(*keys, "^other_.*$"), *keys) for run in self.runs]
+        return pl.concat([self._named(i, examples) for i, examples in enumerate(found)], how="diagonal")
 
     @cached_property
     def titles(self) -> Mapping[str, str]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import inspect
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,9 +26,9 @@ from tiltmeter.models.function import digest_of
 from tiltmeter.paths import is_file, sha256
 from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.runs.asking import RunTools
-from tiltmeter.runs.folder import ERRORS, LABELS_FILE, STAGES, RunFolder, without_foreign
+from tiltmeter.runs.folder import ERRORS, LABELS_FILE, STAGES, RunFolder, json_digest, without_foreign
 from tiltmeter.runs.resolving import Resolved, replaced_tables
-from tiltmeter.runs.stage_store import Owner, Pieces, StageStore, read_table
+from tiltmeter.runs.stage_store import Owner, Pieces, StageStore, conformed, read_table
 from tiltmeter.runs.validation import check_findings
 from tiltmeter.sanitising import storable
 from tiltmeter.study import DESIGN, FINDINGS, MEASURES, OUTCOMES, RESPONSES, NotRun, Part, Stage, conform, q_values
@@ -73,7 +71,7 @@ def learn(model: Model, parts: Sequence[Part], folder: RunFolder) -> None:
         return
     for part in parts:
         with explained(type(part), "simulate responses"):
-            key = part.simulate(folder.scan("design").filter(col.part == part.name).collect(), dials.mapping())
+            key = part.simulate(folder.scan("design").filter(part=part.name).collect(), dials.mapping())
             if key is not None:
                 teach(key)
 
@@ -83,7 +81,7 @@ def requests(folder: RunFolder, model: object) -> Iterator[Request]:
 
     If the model has the attribute `constrains`, the requests contain the allowed answers.
     """
-    for chunk in _chunks(_asked(folder.scan("design"), model).select(*_TEXTS, "repetitions", "first_sample")):
+    for chunk in _chunks(_asked(folder, model).select(*_TEXTS, "repetitions", "first_sample")):
         for *texts, repetitions, first in chunk.iter_rows():
             messages = _messages(*texts)
             for sample in range(first, first + repetitions):
@@ -95,14 +93,14 @@ def collect(folder: RunFolder, models: Sequence[tuple[Model, Sampling]], journal
     with folder.table("responses", RESPONSES) as add:
         for model, sampling in models:
             key_of = Keys(model.fingerprint, sampling)
-            for chunk in _chunks(_asked(folder.scan("design"), model).select(*DESIGN, *_PATCHED, ALLOWED)):
+            for chunk in _chunks(_asked(folder, model).select(*DESIGN, *_PATCHED, ALLOWED)):
                 asked = chunk.with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
                 keys = [
                     key_of(_messages(*texts), first + repetition)
                     for *texts, first, repetition in asked.select(*_TEXTS, "first_sample", "repetition").iter_rows()
                 ]
                 found = journal.fetch(keys).rename({"text": "answer", "key": "request_id"})
-                add(conform(pl.concat([asked, found], how="horizontal").with_columns(model=lit(model.name)), RESPONSES))
+                add(conform(asked.hstack(found).with_columns(model=lit(model.name)), RESPONSES))
 
 
 PATIENCE = 2.0
@@ -202,12 +200,9 @@ class Pipeline:
             self._maker |= dict.fromkeys(joined.tables, joined)
             if name == "labels" and name not in self._user:
                 continue
-            if name in kept:
-                self._store.keep(joined)
-                continue
             with (
                 self._clock.timing(name),
-                self._store.carrying_out(joined, self._rests_on(joined, stages), self._tools.judge) as pieces,
+                self._store.carrying_out(joined, self._rests_on(joined, stages), self._tools.judge, keep=name in kept) as pieces,
             ):
                 if pieces is not None:
                     self._make(stages, pieces)
@@ -282,19 +277,14 @@ class Pipeline:
         else:
             missing = next(name for name in stage.tables if name not in given)
             raise InputError(f"--replace {next(iter(given))}=: the stage {stage.name} also creates the table {missing}; replace both")
-        tables = dict(made) if isinstance(made, Mapping) else {next(iter(stage.tables)): made}
-        shaped = {
-            name: conform(table, stage.tables[name].columns, further=stage.tables[name].further)
-            for name, table in tables.items()
-            if name != "measures"
-        }
+        tables = conformed(stage, made)
         if "measures" in tables:
-            shaped["measures"] = _beside_factors(inputs[stage.inputs.index("answers")], tables["measures"])
-        if "findings" in shaped:
-            shaped["findings"] = shaped["findings"].with_columns(model=lit(owner[0] if owner else None))
-            if fault := check_findings(shaped["findings"]):
+            tables["measures"] = beside_factors(inputs[stage.inputs.index("answers")], tables["measures"])
+        if "findings" in tables:
+            tables["findings"] = tables["findings"].with_columns(model=lit(owner[0] if owner else None))
+            if fault := check_findings(tables["findings"]):
                 raise InputError(f"its findings are not valid: {fault}")
-        return shaped
+        return tables
 
     def _of_user(self, stage: Stage, name: str, owner: Owner | None) -> DataFrame:
         """Return the rows of a user's table for this model and part, with those that do not specify a model or part."""
@@ -312,15 +302,14 @@ class Pipeline:
         if name == "answers":
             return self._answers(owner, prompts=asks and self._tools.judge is not None)
         if name == "prompts":
-            return self._folder.scan("design").filter(col.part == owner[1]).select("prompt_id", "prompt").collect()
-        found = self._store.piece(self._maker[name], name, owner)
-        return DataFrame(schema=dict(self._maker[name].tables[name].columns)) if found is None else found
+            return self._folder.scan("design").filter(part=owner[1]).select("prompt_id", "prompt").collect()
+        return self._store.piece(self._maker[name], name, owner)
 
     def _answers(self, owner: Owner, *, prompts: bool) -> DataFrame:
         """Return the responses for one part of one model with the factors of their prompts, without columns of other parts."""
         texts = ("system", *_PATCHED, *(() if prompts else ("prompt",)))
-        design = self._folder.scan("design").drop(texts, strict=False).filter(col.part == owner[1])
-        answers = self._folder.scan("responses").filter(col.model == owner[0], col.status != "missing")
+        design = self._folder.scan("design").drop(texts, strict=False).filter(part=owner[1])
+        answers = self._folder.scan("responses").filter(col.status != "missing", model=owner[0])
         return without_foreign(answers.join(design, on="prompt_id", how="inner", maintain_order="left").collect())
 
 
@@ -352,7 +341,7 @@ def _code(parts: Sequence[Part]) -> str:
     files = sorted({*home.rglob("*.py"), *filter(None, outside.values())})
     states: list[Any] = [[str(path), (state := path.stat()).st_size, state.st_mtime_ns] for path in files]
     states += [digest_of(type(part)) for part, path in outside.items() if path is None]
-    return hashlib.sha256(json.dumps([version("tiltmeter"), version("polars"), version("numpy"), states]).encode()).hexdigest()
+    return json_digest([version("tiltmeter"), version("polars"), version("numpy"), states])
 
 
 def _source_of(kind: type) -> Path | None:
@@ -364,12 +353,12 @@ def _source_of(kind: type) -> Path | None:
     return Path(path) if path is not None and is_file(path) else None
 
 
-def _beside_factors(asked: DataFrame, made: DataFrame) -> DataFrame:
+def beside_factors(asked: DataFrame, made: DataFrame) -> DataFrame:
     """Return the measures joined with the factors of their prompts, without the texts."""
     if made.height != asked.height:
         raise InputError(f"measuring returned {made.height:,} rows for {asked.height:,} responses; it must return one row for each")
     shown = [name for name in asked.columns if name in ("model", "prompt_id", "repetition") or name not in (*RESPONSES, "prompt")]
-    return pl.concat([asked.select(shown), made], how="horizontal")
+    return asked.select(shown).hstack(made)
 
 
 def _add_findings(found: Mapping[Owner, Mapping[str, DataFrame]], pieces: Pieces) -> None:
@@ -400,9 +389,8 @@ def with_q(findings: DataFrame) -> DataFrame:
 
     A part with very many tests forms its own family and provides its own q-values.
     """
-    family = pl.all_horizontal(col("context", "wording").is_null()) & col.p.is_not_null() & col.q.is_null()
-    p = findings.select(when(family).then(col.p).cast(Float64)).to_series()
-    return findings.with_columns(q=pl.coalesce("q", q_values(p)))
+    tested = when(col.context.is_null(), col.wording.is_null(), col.q.is_null()).then("p")
+    return findings.with_columns(q=pl.coalesce("q", tested.map_batches(q_values, Float64)))
 
 
 def _chunks(table: LazyFrame) -> Iterator[DataFrame]:
@@ -418,8 +406,9 @@ _PATCHED = ("source_prompt", "source_span", "answer_opening")
 _TEXTS = ("system", "prompt", *_PATCHED, ALLOWED)
 
 
-def _asked(design: LazyFrame, model: object = None) -> LazyFrame:
+def _asked(folder: RunFolder, model: object = None) -> LazyFrame:
     """Return the design with all columns that a request consists of; allowed answers are null if the model does not accept them."""
+    design = folder.scan("design")
     known = set(design.collect_schema()) - (set() if getattr(model, "constrains", False) else {ALLOWED})
     return design.with_columns(lit(None, String).alias(name) for name in (*_PATCHED, ALLOWED) if name not in known)
 
@@ -434,7 +423,7 @@ def _messages(
 def refuse_unpatchable(folder: RunFolder, models: Sequence[Model]) -> None:
     """Raise InputError if the design requires hidden states to be replaced, which only models in this process support."""
     wrong = [model.name for model in models if not getattr(model, "patches", False)]
-    if wrong and _asked(folder.scan("design")).select(col.source_prompt.is_not_null().any()).collect().item():
+    if wrong and _asked(folder).select(col.source_prompt.is_not_null().any()).collect().item():
         raise InputError(
             f"the open-box setting replaces hidden states, which {wrong[0]} does not support; use a local model (hf/NAME or a folder)"
         )

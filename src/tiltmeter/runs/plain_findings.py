@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polars import DataFrame, Expr, col, when
+from polars import DataFrame, Expr, col
 
 from tiltmeter.blocks import Block, Column, Details, Graded, Heading, Kind, Response, Responses, Table
 from tiltmeter.study import ReportView, metric_name
@@ -41,14 +41,14 @@ def findings_table(title: str, findings: DataFrame) -> Table:
         column("value", "count" if is_count else "number", "estimate"),
         Column(
             f"{100 * levels[0]:g}% interval" if levels.len() == 1 else "interval",
-            list(findings.select("low", "high").iter_rows()),
+            findings.select("low", "high").rows(),
             "interval",
         ),
         column("p", "probability", rank=4),
         column("q", "probability", rank=1),
         *([Column("mark", marks, "mark")] if any(marks) else []),
         column("attempts", "count", rank=3),
-        column("answered", "percent", when(col.attempts > 0).then(col.answered / col.attempts), rank=2),
+        column("answered", "percent", (col.answered / col.attempts).fill_nan(None), rank=2),
     ]
     return Table(title, [*named, *numbers], lead=len(named))
 

@@ -80,7 +80,7 @@ class Plan(Result):
     def __repr__(self) -> str:
         low, high = (None, None) if not self.costs else self.costs[-1][1:]
         price = "" if low is None else f", ${low:,.2f}" + ("" if high is None else f" to ${high:,.2f}")
-        calls = int(self.parts.select(pl.sum_horizontal(col("calls", "judge_calls").sum())).item())
+        calls = _calls(self.parts)
         return f"<Plan {calls:,} calls a model{price}, about {self.seconds / 60:,.0f} min>"
 
 
@@ -119,9 +119,13 @@ def make_plan(
     costs = _costs(resolved, models, parts, sum(judged), prices)
     design = pl.concat(designs) if designs else DataFrame()
     asked = limits or Limits()
-    calls = max(1, len(models)) * int(parts.select(pl.sum_horizontal(col("calls", "judge_calls").sum())).item())
-    seconds = calls * max(SECONDS / asked.max_connections, 60 / (asked.requests_per_minute or math.inf))
+    seconds = max(1, len(models)) * _calls(parts) * max(SECONDS / asked.max_connections, 60 / (asked.requests_per_minute or math.inf))
     return Plan(parts, precision, not_run, costs, design, _warnings(precision, parts, resolved), seconds)
+
+
+def _calls(parts: DataFrame) -> int:
+    """Return the number of calls for one model, with those of the judge."""
+    return int(parts["calls"].sum()) + int(parts["judge_calls"].sum())
 
 
 def _costs(resolved: Resolved, models: list[str], parts: DataFrame, question_tokens: float, prices: Prices) -> list[Cost]:

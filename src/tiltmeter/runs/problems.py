@@ -28,7 +28,7 @@ def count_responses(folder: RunFolder, became: Became, models: Sequence[str], *,
     """
     unit, of_part = ("prompts", "prompts") if by_prompt else ("responses", "attempts")
     parts = folder.scan("design").select("prompt_id", "part")
-    there = folder.scan("responses").filter(col.status == "ok").select("model", "prompt_id")
+    there = folder.scan("responses").filter(status="ok").select("model", "prompt_id")
     counts = (there.unique() if by_prompt else there).join(parts, on="prompt_id").group_by("model", "part").len().collect()
     found = {(model, part): int(count) for model, part, count in counts.iter_rows()}
     for name, one in became.items():
@@ -89,7 +89,7 @@ def close_parts(became: Became, reason: str) -> None:
 def unread(folder: RunFolder) -> list[str]:
     """Return a sentence for each part with responses that the judge did not read because it was stopped."""
     attempt = ["model", "prompt_id", "repetition"]
-    measures = folder.scan("measures").join(folder.scan("responses").filter(col.status == "ok").select(attempt), on=attempt, how="semi")
+    measures = folder.scan("measures").join(folder.scan("responses").filter(status="ok").select(attempt), on=attempt, how="semi")
     counts = measures.group_by("model", "part", maintain_order=True).agg((col.outcome == "failed").sum(), pl.len()).collect()
     return [
         f"{model}, {part}: the judge has not read {left:,} of {every:,} responses"

@@ -41,11 +41,9 @@ def labels_of(folder: RunFolder) -> DataFrame:
     """Return the labels of a run (columns LABELS) with the current reading; no rows if there are none."""
     path = folder.path / LABELS_FILE
     if not is_file(path):
-        return DataFrame(schema=dict(LABELS))
-    given = read_table(path, LABELS_TABLE)
-    now = folder.scan("measures").select("model", "prompt_id", "repetition", now="label", there=lit(True)).collect()
-    given = given.join(now, on=["model", "prompt_id", "repetition"], how="left", maintain_order="left")
-    return given.with_columns(read=when(col.about.is_null() & col.there.fill_null(False)).then("now").otherwise("read")).select(*LABELS)
+        return DataFrame(schema=LABELS)
+    given = folder.beside(read_table(path, LABELS_TABLE), "measures", col.label.alias("now"), lit(True).alias("there"))
+    return given.with_columns(read=when(col.about.is_null() & col.there).then("now").otherwise("read")).select(*LABELS)
 
 
 def reading_quality(folder: RunFolder) -> DataFrame:
@@ -55,22 +53,25 @@ def reading_quality(folder: RunFolder) -> DataFrame:
     for (model, part), mine in labels.group_by("model", "part", maintain_order=True):
         said = when(~col.label.is_in([REFUSED, UNCLEAR])).then("label")
         weight = col.stratum_size / pl.struct(ROW).n_unique().over("stratum") / pl.len().over(ROW)
-        right, wrong = (col.read == col.said).fill_null(False), (col.read != col.said.fill_null("")).fill_null(False)
-        rows = mine.with_columns(said=said, weight=weight).with_columns(right=right, wrong=wrong, missed=col.read.is_null())
+        rows = mine.with_columns(said=said, weight=weight)
         known, read = rows.drop_nulls("said"), rows.drop_nulls("read")
-        recall = (_share("right").alias("recall"), _share("missed").alias("unread"))
-        precision = _share("right").alias("precision")
+        right = _share(col.read == col.said)
+        recall, precision = (right.alias("recall"), _share(col.read.is_null()).alias("unread")), right.alias("precision")
         of_labels = (
             known.group_by(label="said").agg(recall).join(read.group_by(label="read").agg(precision), on="label", how="full", coalesce=True)
         )
         whole = pl.concat([known.select(recall), read.select(precision)], how="horizontal")
-        by_row = rows.group_by(ROW).agg(col.weight.sum(), wrong=(col.weight * col.wrong).sum())
-        ends = stats.weighted_sum_interval(by_row.filter(col.wrong > 0)["wrong"], by_row["weight"].max() or 0.0, LEVEL)  # type: ignore[arg-type]
-        share = by_row.select(col.wrong.sum() / col.weight.sum()).item()
-        low, high = (min(end / float(by_row["weight"].sum()), 1.0) for end in ends)
+        by_row = rows.group_by(ROW).agg(col.weight.sum(), wrong=(col.weight * (col.read != col.said.fill_null(""))).sum())
+        total, wrong = (float(by_row[name].sum()) for name in ("weight", "wrong"))
+        ends = stats.weighted_sum_interval(by_row.filter(col.wrong > 0)["wrong"], by_row["weight"].max(), LEVEL)  # type: ignore[arg-type]
+        low, high = (min(end / total, 1.0) for end in ends)
         names = sorted(mine["annotator"].unique())
         whole = whole.with_columns(
-            wrong=lit(share), low=lit(low), high=lit(high), annotators=lit(", ".join(names)), kappa=_kappa(mine, names)
+            wrong=wrong / total,
+            low=low,
+            high=high,
+            annotators=lit(", ".join(names)),
+            kappa=_kappa(mine, names),
         )
         errors = known.select(error=col.read.cast(Float64, strict=False) - col.said.cast(Float64, strict=False), weight="weight")
         if errors.height and not errors["error"].null_count():
@@ -81,9 +82,9 @@ def reading_quality(folder: RunFolder) -> DataFrame:
     return pl.concat(found)
 
 
-def _share(which: str) -> pl.Expr:
-    """Return the weighted share of the rows for which a column is true."""
-    return (col.weight * col(which)).sum() / col.weight.sum()
+def _share(which: pl.Expr) -> pl.Expr:
+    """Return the weighted share of the rows for which an expression is true (not null)."""
+    return (col.weight * which).sum() / col.weight.sum()
 
 
 def _kappa(labels: DataFrame, names: Sequence[str]) -> pl.Expr:
@@ -138,7 +139,7 @@ def reading_blocks(folder: RunFolder, findings: DataFrame) -> list[Block]:
         ended = measures.group_by("model", maintain_order=True).agg(
             col.second_reader.count(), col.second_reader.first().alias("judge"), pl.len()
         )
-        for model, count, judge, attempts in ended.select("model", "second_reader", "judge", "len").collect().iter_rows():
+        for model, count, judge, attempts in ended.collect().iter_rows():
             made.append(Text(f"{model}: the judge {judge} read {count:,} of {attempts:,} responses, which the rules had left unread."))
     quality = reading_quality(folder)
     corrected = findings.filter(col.method.str.contains("corrected by labels").fill_null(False)).select("model", "part").unique().rows()

@@ -66,11 +66,9 @@ class Store:
 
     def names(self, folder: str = "") -> list[str]:
         """Return the names directly under the URL or one of its folders (folders end with a slash); empty if nothing exists there."""
-        with self._calling("read"):
-            try:
-                found = self._system.ls(folder, detail=True)
-            except FileNotFoundError:
-                return []
+        found = []
+        with self._calling("read"), suppress(FileNotFoundError):
+            found = self._system.ls(folder, detail=True)
         # Some tools create an empty object to mark a folder. A non-empty object in place of the folder is listed.
         inside = [one for one in found if str(one["name"]).strip("/") != folder or one.get("size")]
         names = [str(one["name"]).rstrip("/").rpartition("/")[2] or "." for one in inside]
@@ -78,11 +76,9 @@ class Store:
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a small object, or None if it does not exist."""
-        with self._calling("read", name):
-            try:
-                return bytes(self._system.cat_file(name))
-            except FileNotFoundError:
-                return None
+        with self._calling("read", name), suppress(FileNotFoundError):
+            return bytes(self._system.cat_file(name))
+        return None
 
     def put(self, path: Path, name: str) -> None:
         """Upload a file; an existing object with that name is replaced."""
@@ -208,13 +204,14 @@ class UploadedFolder(RemoteFolder):
             raise InputError(f"{self.place} is not empty and not a run folder (it contains {names[0]}); choose another place with --out")
 
     def _upload(self) -> None:
-        tables = [f"{name}.parquet" for name in self.read_json()["tables"]]
+        files = [f"{name}.parquet" for name in self.read_json()["tables"]]
+        if is_file(self.path / ERRORS):
+            files.append(ERRORS)
         self._store.remove("run.json")
-        errors = [ERRORS] if is_file(self.path / ERRORS) else []
-        for name in (*errors, *tables):
+        for name in files:
             self._store.put(self.path / name, name)
-        for name in (*(f"{STAGES}/{one}" for one in self._store.names(STAGES)), *([] if errors else [ERRORS])):
-            if name not in tables:  # left from an earlier state of the run
+        for name in (ERRORS, *(f"{STAGES}/{one}" for one in self._store.names(STAGES))):
+            if name not in files:  # left from an earlier state of the run
                 self._store.remove(name)
         self._store.put(self.path / "run.json", "run.json")
 
@@ -257,8 +254,8 @@ class FetchedFolder(RemoteFolder):
         """Return the local path of a table; download it if necessary."""
         path = super().table_path(table)
         noted = self.read_json()["tables"].get(table)
-        if not path.exists() and isinstance(noted, dict) and _TABLE.fullmatch(table):
-            fetched = self._fetched(table, str(noted.get("sha256")))
+        if not path.exists() and noted and _TABLE.fullmatch(table):
+            fetched = self._fetched(table, noted["sha256"])
             with writing(path, IN_CACHE) as aside:
                 shutil.copyfile(fetched, aside)
         return path

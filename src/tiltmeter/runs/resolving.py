@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError
 
 from tiltmeter import registry
 from tiltmeter.errors import InputError, error_prefix
 from tiltmeter.models import Sampling, refuse_secrets
 from tiltmeter.outside_files import table_of
 from tiltmeter.paths import is_file, sha256
-from tiltmeter.records import Filled
+from tiltmeter.records import Filled, Record
 from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.study import Part, Settings, Study
 from tiltmeter.user_functions import explained, file_of, load_from_file
@@ -54,10 +54,8 @@ def _as_json(value: Any) -> Any:
     return value
 
 
-class SamplingKeys(BaseModel):
+class SamplingKeys(Record):
     """Fields of `tiltmeter.models.Sampling`; null means the value prescribed by the method."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     temperature: Annotated[float, Field(ge=0, le=10)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -67,10 +65,8 @@ class SamplingKeys(BaseModel):
     extra: Annotated[dict[str, JsonValue], AfterValidator(_as_json)] | None = None
 
 
-class StudyDocument(BaseModel):
+class StudyDocument(Record):
     """A study, its settings and its sampling; null means the default."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     study: str
     parts: Filled[list[str]] | None = None

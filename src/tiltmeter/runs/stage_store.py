@@ -7,7 +7,6 @@ file named by the user (`--replace NAME=FILE`) replaces a table.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.outside_files import UNREADABLE, csv_of, unreadable
 from tiltmeter.paths import is_file, sha256
 from tiltmeter.registry import did_you_mean
-from tiltmeter.runs.folder import ELSEWHERE, merge
+from tiltmeter.runs.folder import ELSEWHERE, add_piece, json_digest, merge
 from tiltmeter.safe_writing import writable
 from tiltmeter.study import Judge, Stage, StageTable, conform
 
@@ -84,11 +83,7 @@ class Pieces:
             Their model and part; None: all.
         """
         for name, table in made.items():
-            paths = self._paths.setdefault(name, [])
-            path = self._folder / f"{name}.{len(paths):06d}.parquet"
-            with writable(path, ELSEWHERE):
-                self._marked(name, table, owner).write_parquet(path, compression="lz4", statistics=False)
-            paths.append(path)
+            add_piece(self._paths.setdefault(name, []), self._marked(name, table, owner), self._folder, name)
             self.record.pieces.setdefault(name, {})[_key(owner)] = table.columns
             known = self._types.setdefault(name, {})
             known |= {column: kind for column, kind in table.schema.items() if known.get(column, pl.Null()) == pl.Null}
@@ -105,7 +100,7 @@ class Pieces:
         """Merge the pieces of each table, record the checksums and return the paths; the first table exists even without pieces."""
         first = next(iter(self._stage.tables))
         if first not in self._paths:
-            self.add({first: DataFrame(schema=dict(self._stage.tables[first].columns))})
+            self.add({first: DataFrame(schema=self._stage.tables[first].columns)})
         whole = {table: self._folder / f"{table}.whole" for table in self._paths}
         for table, path in whole.items():
             merge(self._paths[table], path)
@@ -158,7 +153,9 @@ class StageStore:
         return "+".join(sha256(place) if (place := self.place(table)).is_file() else "none" for table in tables)
 
     @contextmanager
-    def carrying_out(self, stage: Stage, rests_on: Mapping[str, Any], judge: Judge | None = None) -> Iterator[Pieces | None]:
+    def carrying_out(
+        self, stage: Stage, rests_on: Mapping[str, Any], judge: Judge | None = None, *, keep: bool = False
+    ) -> Iterator[Pieces | None]:
         """Open the pieces of a stage for writing, or yield None if the existing tables are kept: edited, or with unchanged inputs.
 
         Parameters
@@ -167,13 +164,15 @@ class StageStore:
             All inputs of the stage as JSON values; for tables their checksums.
         judge
             The judge, if any. A stage that uses a judge is repeated if the judge is a different one, but not if there is none.
+        keep
+            Whether the tables of a run are kept, although the inputs of the stage may have changed.
 
         Raises
         ------
         InputError
             An edited table is not usable (the message names file and column), or the folder cannot be written.
         """
-        digest = hashlib.sha256(json.dumps([FORMAT, stage.name, rests_on], sort_keys=True, default=str).encode()).hexdigest()
+        digest = json_digest([FORMAT, stage.name, rests_on])
         record = self._record(stage)
         asked = judge.name if stage.asks and judge is not None else None
         first = next(iter(stage.tables))
@@ -187,7 +186,7 @@ class StageStore:
             for table, columns in stage.tables.items():
                 read_table(self.place(table), columns if table == first else StageTable(columns.columns, required=tuple(columns.columns)))
             yield None
-        elif self._is_current(stage, record, digest, asked):
+        elif keep or self._is_current(stage, record, digest, asked):
             state = "kept"
             yield None
         else:
@@ -203,27 +202,20 @@ class StageStore:
         rows = pl.scan_parquet(self.place(first)).select(pl.len()).collect().item() if state != "edited" else self.read(stage, first).height
         self.results.append(StageResult(stage.name, rows, state, tuple(record.problems)))
 
-    def keep(self, stage: Stage) -> None:
-        """Keep the tables of a stage, although its inputs may have changed."""
-        self.tables += [table for table in stage.tables if self.place(table).is_file()]
-        self.results.append(StageResult(stage.name, 0, "kept"))
-
     def read(self, stage: Stage, table: str) -> DataFrame:
         """Return one table of a stage."""
         place = self.place(table)
         return pl.read_parquet(place, glob=False) if self._of_run else read_table(place, stage.tables[table])
 
-    def piece(self, stage: Stage, table: str, owner: Owner) -> DataFrame | None:
-        """Return the rows of one part of one model with their original columns, or None if the stage created none."""
+    def piece(self, stage: Stage, table: str, owner: Owner) -> DataFrame:
+        """Return the rows of one part of one model with their original columns; no rows if the stage created none."""
         pieces = self._record(stage).pieces.get(table, {})
-        if not pieces:
-            return None
-        lazy = pl.scan_parquet(self._written(table), glob=False)
-        if "" in pieces:
-            return lazy.select(pieces[""]).collect()
-        if _key(owner) not in pieces:
-            return None
-        return lazy.filter(col.model == owner[0], col.part == owner[1]).select(pieces[_key(owner)]).collect()
+        columns = pieces.get("") or pieces.get(_key(owner))
+        if columns is None:
+            return DataFrame(schema=stage.tables[table].columns)
+        rows = pl.scan_parquet(self._written(table), glob=False)
+        mine = rows if "" in pieces else rows.filter(model=owner[0], part=owner[1])
+        return mine.select(columns).collect()
 
     def _record(self, stage: Stage) -> StageRecord:
         try:
@@ -264,6 +256,15 @@ class StageStore:
                 path.unlink()
 
 
+def conformed(stage: Stage, made: DataFrame | Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+    """Return the tables that a stage created, with the columns and types it declares; measures are still without their factors."""
+    tables = {next(iter(stage.tables)): made} if isinstance(made, DataFrame) else made
+    return {
+        name: table if name == "measures" else conform(table, stage.tables[name].columns, further=stage.tables[name].further)
+        for name, table in tables.items()
+    }
+
+
 ASIDE = ".making."
 """Prefix of the names of temporary folders for new tables."""
 
@@ -281,22 +282,23 @@ def read_table(path: Path, wanted: StageTable, label: str | None = None) -> Data
     InputError
         The file cannot be read, lacks a column or a value, or contains a duplicated row.
     """
-    label = label or str(path)
+    label, suffix = label or str(path), path.suffix.lower()
     if not is_file(path):
         raise InputError(f"{label}: there is no such file")
-    if path.suffix.lower() not in (".csv", ".parquet"):
+    if suffix not in (".csv", ".parquet"):
         raise InputError(f"{label}: unknown kind of file {path.suffix!r}; give .csv or .parquet")
     try:
-        table = csv_of(path) if path.suffix.lower() == ".csv" else pl.read_parquet(path, glob=False)
+        table = csv_of(path) if suffix == ".csv" else pl.read_parquet(path, glob=False)
         for name in wanted.required:
             if name not in table.columns:
                 raise InputError(f"{label} lacks the column {name!r} ({did_you_mean(name, table.columns)}); add it")
-        table = conform(table, wanted.columns).with_columns(**{name: col(name).fill_null(value) for name, value in wanted.fill.items()})
+        table = conform(table, wanted.columns).with_columns(col(name).fill_null(value) for name, value in wanted.fill.items())
     except UNREADABLE as error:
         raise InputError(f"{label} cannot be read ({unreadable(path, error)}); correct it") from error
     for name in wanted.required:
-        if table[name].null_count():
-            row = int(table[name].is_null().arg_true()[0]) + (2 if path.suffix.lower() == ".csv" else 1)
+        empty = table[name].is_null().arg_true()
+        if len(empty):
+            row = empty[0] + (2 if suffix == ".csv" else 1)
             raise InputError(f"{label}: row {row}, column {name!r} is empty; fill it in or remove the row")
     if wanted.unique and (duplicated := table.select(wanted.unique).is_duplicated()).any():
         first = table.row(int(duplicated.arg_true()[0]), named=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import platform
 import re
 import sys
@@ -22,7 +20,7 @@ from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models import Model, Sampling
 from tiltmeter.runs import pipeline as steps
 from tiltmeter.runs.asking import Asker, Asking, RunJudge, RunTools
-from tiltmeter.runs.folder import RunFolder
+from tiltmeter.runs.folder import RunFolder, json_digest
 from tiltmeter.runs.opened_run import Run
 from tiltmeter.runs.opening import folder_to_fill
 from tiltmeter.runs.places import runs_place
@@ -45,9 +43,8 @@ def default_folder(document: Mapping[str, Any], names: Sequence[str]) -> str | P
     names
         Names of the models, or of the files with responses.
     """
-    content = json.dumps(document, sort_keys=True, default=str)
     slug = re.sub(r"[^A-Za-z0-9.+-]+", "-", f"{document['study']}--{'+'.join(names)}").strip("-")[:80]
-    root, name = runs_place(), f"{slug}--{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+    root, name = runs_place(), f"{slug}--{json_digest(document)[:8]}"
     return f"{root}/{name}" if isinstance(root, str) else root / name
 
 

@@ -10,7 +10,8 @@ from polars import DataFrame, String, col
 from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, ValidationError
 
 from tiltmeter.errors import InputError
-from tiltmeter.study import DESIGN, EXAMPLES, FINDINGS, GRADES, MEASURES, NAMED, RESPONSES, Schema
+from tiltmeter.study import DESIGN, EXAMPLES, FINDINGS, GRADES, MEASURES, NAMED, OUTCOMES, RESPONSES, Schema
+from tiltmeter.yaml_files import first_error
 
 REMEDY = "run the study again to recreate it"
 
@@ -129,7 +130,7 @@ def check_document(loaded: object, place: str) -> dict[str, Any]:
     try:
         RunDocument.model_validate(loaded)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
+        first = first_error(error)
         key = ".".join(str(one + 1) if isinstance(one, int) else one for one in first["loc"])
         wrong = f"{key!r} is missing" if first["type"] == "missing" else f"{key!r} is not valid"
         raise InputError(f"{place} is damaged: {wrong}; {REMEDY}") from None
@@ -148,7 +149,6 @@ COLUMNS: Mapping[str, Schema] = {
 }
 _OPTIONAL = ("prompt_id", "repetition")
 """Columns of measures that are missing in some runs."""
-_COUNTS = ("attempts", "answered", "refused", "unreadable", "empty", "failed")
 _FILLED = ("study", "part", "model", "metric", "harm", "key", "definition", "attempts", "answered")
 """Columns of findings that are never null."""
 
@@ -165,9 +165,10 @@ def check_columns(table: str, schema: Mapping[str, pl.DataType], place: str) -> 
 def check_findings(findings: DataFrame) -> str | None:
     """Return a description of the first error in the findings, or None if they are valid."""
     for name in _FILLED:
-        if findings[name].null_count():
-            return f"row {int(findings[name].is_null().arg_true()[0]) + 1} has no {name}"
-    if not findings.select(pl.all_horizontal(col(_COUNTS) >= 0).all()).item():
+        empty = findings[name].is_null().arg_true()
+        if len(empty):
+            return f"row {empty[0] + 1} has no {name}"
+    if not findings.select(pl.all_horizontal(col("attempts", *OUTCOMES) >= 0).all()).item():
         return "a count is negative"
-    duplicates = findings.select(pl.struct("study", "part", "model", *NAMED).is_duplicated().arg_true()).to_series()
-    return f"row {int(duplicates[0]) + 1} is duplicated" if duplicates.len() else None
+    duplicates = findings.select("study", "part", "model", *NAMED).is_duplicated().arg_true()
+    return f"row {duplicates[0] + 1} is duplicated" if len(duplicates) else None

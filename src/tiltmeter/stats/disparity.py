@@ -33,7 +33,7 @@ class GroupValues:
     @cached_property
     def count(self) -> Index:
         """Number of groups with a value, shape (...)."""
-        return np.asarray(count_present(self.values))
+        return count_present(self.values)
 
     @cached_property
     def max(self) -> Floats:

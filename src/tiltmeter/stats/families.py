@@ -36,7 +36,7 @@ def hierarchical_q(p: ArrayLike, family: ArrayLike, level: float) -> Floats:
     """
     values, families = floats(p), np.asarray(family, dtype=np.intp)
     table = _adjusted(values, families)
-    of_family = benjamini_hochberg(_least(table))
+    of_family = benjamini_hochberg(np.fmin.reduce(table, axis=1, initial=np.nan))
     tested, selected = int((~np.isnan(of_family)).sum()), int((of_family < level).sum())
     within = table[families, _places(families)]
     q = np.maximum(of_family[families], within * tested / max(selected, 1))
@@ -57,9 +57,3 @@ def _places(family: Index) -> Index:
     places = np.empty_like(family)
     places[order] = np.arange(len(family)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return places
-
-
-def _least(table: Floats) -> Floats:
-    """Return the smallest value of each row, shape (F,); NaN if all are NaN."""
-    least: Floats = np.fmin.reduce(table, axis=1, initial=np.nan)
-    return least

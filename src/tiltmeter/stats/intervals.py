@@ -35,6 +35,8 @@ class Interval(NamedTuple):
     high: float
 
 
+MOST_FREEDOM = 1e9
+"""Degrees of freedom from which Student's distribution is treated as normal."""
 NO_INTERVAL = Interval(math.nan, math.nan)
 
 
@@ -238,16 +240,20 @@ def two_sided_z(level: float) -> float:
 
 def two_sided_t(level: float, freedom: float) -> float:
     """Compute the quantile of Student's t of a two-sided interval at `level`; infinite degrees of freedom give the normal quantile."""
-    from scipy.special import stdtrit
+    return float(student_quantile(level, floats(freedom)))
 
-    return two_sided_z(level) if math.isinf(freedom) else float(stdtrit(freedom, (1.0 + level) / 2.0))
+
+def student_quantile(level: float, freedom: Floats) -> Floats:
+    """Compute `two_sided_t` for an array of degrees of freedom."""
+    if np.isinf(freedom).all():
+        return np.full(freedom.shape, two_sided_z(level))
+    quantile: Floats = scipy.special.stdtrit(np.minimum(freedom, MOST_FREEDOM), (1.0 + level) / 2.0)
+    return quantile
 
 
 def two_sided_t_p(t: float, freedom: float) -> float:
     """Compute the two-sided p-value of Student's t."""
-    from scipy.special import stdtr
-
-    return math.erfc(abs(t) / math.sqrt(2)) if math.isinf(freedom) else float(2 * stdtr(freedom, -abs(t)))
+    return math.erfc(abs(t) / math.sqrt(2)) if math.isinf(freedom) else float(2 * scipy.special.stdtr(freedom, -abs(t)))
 
 
 def _present_values(samples: ArrayLike) -> Floats:

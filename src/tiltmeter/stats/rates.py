@@ -10,17 +10,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy  # loads its submodules on first use
 from numpy.typing import ArrayLike
 
 from tiltmeter.arrays import Booleans, Floats
 from tiltmeter.stats.arithmetic import CONSTANT, float_arrays, floats, ratio
-from tiltmeter.stats.intervals import two_sided_z
+from tiltmeter.stats.intervals import student_quantile, two_sided_z
 
 SLOPE = (-1.0, 1.0)
 INTERCEPT = (0.0, 1.0)
-MOST_FREEDOM = 1e9
-"""Degrees of freedom from which Student's distribution is treated as normal."""
 MOST_GAIN = 4.0
 """Largest accepted reduction of the variance by stratification; few trials do not support a larger estimate."""
 TOUCH = 1e-11
@@ -172,19 +169,11 @@ def stratified_rate_difference(
     weight = n * m / np.maximum(n + m, 1)
     weight = ratio(weight, weight.sum(axis=-1, keepdims=True))
     # Wilson's interval with z * sqrt(inflation) and n trials equals that with z and n / inflation trials.
-    z = _student_quantile(level, floats(freedom)) * np.sqrt(floats(inflation))
+    z = student_quantile(level, floats(freedom)) * np.sqrt(floats(inflation))
     rate, down, up = _weighted_wilson(a, n, weight, z)
     rate_others, down_others, up_others = _weighted_wilson(c, m, weight, z)
     estimate = rate - rate_others
     return Difference(estimate, estimate - np.hypot(down, up_others), estimate + np.hypot(up, down_others))
-
-
-def _student_quantile(level: float, freedom: Floats) -> Floats:
-    """Compute Student's quantile of a two-sided interval; the normal quantile where the degrees of freedom are infinite."""
-    if np.isinf(freedom).all():
-        return np.full(freedom.shape, two_sided_z(level))
-    quantile: Floats = scipy.special.stdtrit(np.minimum(freedom, MOST_FREEDOM), (1.0 + level) / 2.0)
-    return quantile
 
 
 def _weighted_wilson(a: Floats, n: Floats, weight: Floats, z: Floats) -> tuple[Floats, Floats, Floats]:

@@ -33,9 +33,11 @@ def weighted_sum_interval(weights: ArrayLike, largest: float, level: float) -> I
     >>> round(low, 3), round(high, 3)
     (0.0, 3.689)
     """
+
+    def quantile(share: float, mean: float, variance: float) -> float:
+        """Return a quantile of the scaled chi-squared distribution with this mean and variance."""
+        return float(variance / (2 * mean) * scipy.stats.chi2.ppf(share, 2 * mean**2 / variance)) if mean > 0 else 0.0
+
     values, tail = floats(weights), (1 - level) / 2
     total, variance = values.sum(), (values**2).sum()
-    more, most = total + largest, variance + largest**2
-    low = variance / (2 * total) * scipy.stats.chi2.ppf(tail, 2 * total**2 / variance) if total > 0 else 0.0
-    high = most / (2 * more) * scipy.stats.chi2.ppf(1 - tail, 2 * more**2 / most) if more > 0 else 0.0
-    return Interval(float(low), float(high))
+    return Interval(quantile(tail, total, variance), quantile(1 - tail, total + largest, variance + largest**2))
