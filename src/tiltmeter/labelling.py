@@ -17,6 +17,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.models import Model, Sampling
 from tiltmeter.probes.second_reader import read_with_judge
 from tiltmeter.registry import check_known
+from tiltmeter.reports.files import neutral
 from tiltmeter.runs import Asking, Resolved, Run
 from tiltmeter.runs.asking import RunJudge
 from tiltmeter.runs.folder import LABELS_FILE
@@ -108,14 +109,15 @@ def _rows_of(run: Run, of: DataFrame | None = None, *, part: str | None = None, 
 
 def filled_in(labels: DataFrame | str | Path) -> DataFrame:
     """Return a filled-in sample from a table or a CSV file; raises InputError if the file is not one."""
-    sheet = StageTable(LABELS, required=("model", "part", "prompt_id", "repetition", "stratum", "stratum_size"))
+    sheet = StageTable({**LABELS, "answer": pl.String}, required=("model", "part", "prompt_id", "repetition", "stratum", "stratum_size"))
     return labels if isinstance(labels, DataFrame) else read_table(Path(labels), sheet)
 
 
 def write_sample(rows: DataFrame, path: Path) -> None:
     """Write a sample as a CSV file to be filled in."""
     with writing(path) as aside:
-        rows.select(*SHOWN, *LABELS).with_columns(col.allowed.list.join(" | ")).write_csv(aside)
+        shown = rows.select(*SHOWN, *LABELS).with_columns(col.allowed.list.join(" | "))
+        shown.with_columns(map(neutral, ("question", "prompt", "answer"))).write_csv(aside)
 
 
 def add_labels(run: Run, given: DataFrame, annotator: str) -> None:
@@ -133,7 +135,9 @@ def add_labels(run: Run, given: DataFrame, annotator: str) -> None:
     """
     if run.place != str(run.path):
         raise InputError(f"{run.place} is not on this machine; copy the run folder here to add labels to it")
-    rows = conform(given, LABELS).with_columns(col.label.str.strip_chars()).filter(col.label.fill_null("") != "")
+    if not annotator.strip():
+        raise InputError("the name of the annotator is empty; give one with --annotator")
+    rows = conform(given, LABELS, further=True).with_columns(col.label.str.strip_chars()).filter(col.label.fill_null("") != "")
     if rows.is_empty():
         raise InputError("the sample has no label; fill in its column label")
     if (twice := rows.group_by(ROW, maintain_order=True).len().filter(col.len > 1)).height:
@@ -142,8 +146,13 @@ def add_labels(run: Run, given: DataFrame, annotator: str) -> None:
     # A stratum has at most all rows that can be labelled: a response has several (its phrases or features), but never 1,000.
     if not rows["stratum_size"].is_between(1, 1000 * run.about["tables"]["measures"]["rows"]).all():
         raise InputError("the column stratum_size of the sample does not fit this run; fill in only the column label")
+    if "answer" in rows.columns:
+        squeezed = (text.str.replace_all(r"[\s']+", "") for text in (col.answer, col.now))  # a spreadsheet may change spaces
+        same = run.folder.beside(rows, "responses", col.answer.alias("now")).drop_nulls(["answer", "now"]).select(pl.Expr.eq(*squeezed))
+        if same.height and same.to_series().mean() < 0.5:  # type: ignore[operator]
+            raise InputError("the answers of the sample are not those of this run; label a sample of this run")
     known = _rows_of(run, rows).select(*ROW, "allowed", "meaning")
-    rows = beside(rows, known, *ROW)
+    rows = beside(rows.select(LABELS.keys()), known, *ROW)
     number = (col.allowed.list.len() == 0) & col.label.cast(pl.Float64, strict=False).is_not_null()
     free = number | (col.label.is_in([REFUSED, UNCLEAR]) & col.allowed.is_not_null())
     rows = rows.with_columns(annotator=lit(annotator), meant=pl.coalesce(when(free).then("label"), labels_meant(rows)))

@@ -457,9 +457,10 @@ def further_measures(answers: DataFrame, measured: Measured, settings: Settings,
     InputError
         Toxicity is requested without the feature toxicity.
     """
+    also = set(options.also) if _branched(answers) else set(options.also) - COUNTERFACTUAL
     tables = [DataFrame(schema=FURTHER)]
     for (generation,), rows in answers.with_row_index("row").group_by("generation", maintain_order=True):
-        made = _tables(rows, measured, settings, options, tools)
+        made = _tables(rows, measured, settings, options.encoder, also, tools)
         tables += [conform(table.with_columns(generation=lit(generation)), FURTHER) for table in made]
     return pl.concat(tables)
 
@@ -495,7 +496,7 @@ def names_of(answers: DataFrame) -> list[str]:
     return pl.concat([answers[name] for name in naming]).drop_nulls().unique().sort().to_list()
 
 
-def _tables(rows: DataFrame, measured: Measured, settings: Settings, options: BenchmarkOptions, tools: Tools) -> Iterator[DataFrame]:
+def _tables(rows: DataFrame, measured: Measured, settings: Settings, encoder: str, also: set[str], tools: Tools) -> Iterator[DataFrame]:
     from tiltmeter.benchmarks.counterfactual import cooccurrence_bias, counterfactual, stereotypical_associations, toxicity
 
     drawn: dict[str, Any] = {"level": settings.level, "resamples": settings.resamples, "seed": settings.seed}
@@ -505,18 +506,18 @@ def _tables(rows: DataFrame, measured: Measured, settings: Settings, options: Be
     def scored(column: str, low: float = 0.0, high: float = 1.0) -> DataFrame:
         return rows.with_columns(score=(measured.values[column].gather(rows["row"]) - low) / (high - low))
 
-    if "parity" in options.also:
+    if "parity" in also:
         column = measured.columns[0]
         found = counterfactual(scored(column.name, *_range_of(column, column.name)), score="score", **pairs)
         yield found.rename(sides).with_columns(feature=lit(column.name))
-    if {"overlap", "cosine"} & set(options.also):
-        opened = tools.encoder(options.encoder) if "cosine" in options.also else None
+    if {"overlap", "cosine"} & also:
+        opened = tools.encoder(encoder) if "cosine" in also else None
         found = counterfactual(rows, text="text", encoder=opened, mask=names_of(rows), permutations=0, **pairs).rename(sides)
-        yield found if "overlap" in options.also else found.filter(col.metric == "cosine")
-    if TOXICITY in options.also:
+        yield found if "overlap" in also else found.filter(col.metric == "cosine")
+    if TOXICITY in also:
         if TOXICITY not in measured.values.columns:
             raise InputError(_NO_TOXICITY)
         yield toxicity(scored(TOXICITY), prompt="prompt_key", score="score", group="subject", **drawn)
-    if "words" in options.also:
+    if "words" in also:
         yield stereotypical_associations(rows["text"], **drawn)
         yield cooccurrence_bias(rows["text"], **drawn).rename(sides)

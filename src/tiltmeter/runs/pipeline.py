@@ -246,8 +246,9 @@ class Pipeline:
             whose = ", ".join(owner or dict.fromkeys(part for _, part in owners))
             made: dict[str, DataFrame] | None = None
             with self._tools.isolated(whose, stage.if_failed, errors, self._folder.named(self._folder.path / ERRORS)):
-                made = self._ran(stage, [self._input(owner, name, asks=stage.asks) for name in stage.inputs], owner)
-                pieces.check(made)
+                ran = self._ran(stage, [self._input(owner, name, asks=stage.asks) for name in stage.inputs], owner)
+                pieces.check(ran)
+                made = ran
             if made is None:
                 failed += owners
             elif owner is not None and "findings" in made:

@@ -61,7 +61,9 @@ def reading_quality(folder: RunFolder) -> DataFrame:
             known.group_by(label="said").agg(recall).join(read.group_by(label="read").agg(precision), on="label", how="full", coalesce=True)
         )
         whole = pl.concat([known.select(recall), read.select(precision)], how="horizontal")
-        by_row = rows.group_by(ROW).agg(col.weight.sum(), wrong=(col.weight * (col.read != col.said.fill_null(""))).sum())
+        by_row = rows.group_by(ROW, maintain_order=True).agg(
+            col.weight.sum(), wrong=(col.weight * (col.read != col.said.fill_null(""))).sum()
+        )
         total, wrong = (float(by_row[name].sum()) for name in ("weight", "wrong"))
         ends = stats.weighted_sum_interval(by_row.filter(col.wrong > 0)["wrong"], by_row["weight"].max(), LEVEL)  # type: ignore[arg-type]
         low, high = (min(end / total, 1.0) for end in ends)
@@ -137,7 +139,7 @@ def reading_blocks(folder: RunFolder, findings: DataFrame) -> list[Block]:
     measures = folder.scan("measures")
     if "second_reader" in measures.collect_schema():
         ended = measures.group_by("model", maintain_order=True).agg(
-            col.second_reader.count(), col.second_reader.first().alias("judge"), pl.len()
+            col.second_reader.count(), col.second_reader.drop_nulls().first().alias("judge"), pl.len()
         )
         for model, count, judge, attempts in ended.collect().iter_rows():
             made.append(Text(f"{model}: the judge {judge} read {count:,} of {attempts:,} responses, which the rules had left unread."))
