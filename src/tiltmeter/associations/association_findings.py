@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
-from polars import DataFrame, Float64, Int64, Series, String, col, lit, when
+from polars import DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter.associations.definitions import AssociationOptions, options_of
 from tiltmeter.associations.exclusivity import ECHO
@@ -263,10 +263,8 @@ def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
     published, part = basis.options.rules.published, basis.part.name
     place = {"concept": col.label, "identity": col.identity, "context": col.context}
     shown = sql_where(model=str(basis.measures["model"][0]), part=part, **place)
-    same = ["concept", "context"]
-    sets = rows.group_by(same).agg(sharing=col.identity.unique().sort())
-    rows = beside(rows, sets, *same).with_columns(col.sharing.list.set_difference(pl.concat_list("identity")).list.sort())
-    shared = when(col.sharing.list.len() > 0).then(pl.format("also an association of {}", col.sharing.list.join(", ")))
+    also = sharing("identity")
+    shared = when(also.list.len() > 0).then(pl.format("also an association of {}", also.list.join(", ")))
     note = shared.when((col.runner_up_low <= 0) & col.against.is_null()).then(
         pl.format("{} may have the highest rate: the interval of the difference contains 0", "runner_up")
     )
@@ -284,6 +282,12 @@ def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
         note=lit(None, String) if published else note,
         evidence=pl.format("{} AND attempt IN (SELECT attempt FROM shown WHERE {})", sql_where(part=part), shown),
     )
+
+
+def sharing(group: str, *owner: str) -> Expr:
+    """Return the other groups that have the concept of a row in its context as well."""
+    groups = col(group).unique().over(*owner, "concept", "context", mapping_strategy="join")
+    return groups.list.set_difference(pl.concat_list(group)).list.sort()
 
 
 # -- what an association is called, and its sentences -----------------------------------------------------------------
