@@ -16,8 +16,6 @@ from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.study import CONTRASTS, NotRun, Settings, as_findings, beside, conform, sql_where
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tiltmeter.arrays import Floats
     from tiltmeter.study import Part, RunView
 
@@ -47,7 +45,6 @@ _UNITS = {
 }
 _PLACE = ["identity", "context"]
 _PAIR = ["concept", "identity"]
-_LABELS = dict.fromkeys((*_PAIR, "label"), String)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +84,11 @@ class Basis:
         """Complete rows with `metric`, `identity` and `context` to FINDINGS; rows without `attempts` get the counts of all stories."""
         counts = self.measures.select(outcome_counts()).drop("items").row(0, named=True)
         known = {"identity": String, "context": String, "evidence": String, **dict.fromkeys(counts, Int64)}
-        rows = conform(rows, known, further=True)
-        rows = beside(rows, self._items(), *_PLACE)
+        rows = beside(conform(rows, known, further=True), self._items(), *_PLACE)
         is_story = col.attempts.is_null()
         single = "score" if self.options.rules.published else "difference"
         rows = rows.with_columns(
-            *(when(is_story).then(count).otherwise(col(name).fill_null(0)).alias(name) for name, count in counts.items()),
+            *(col(name).fill_null(when(is_story).then(count).otherwise(0)) for name, count in counts.items()),
             items=col.items.fill_null(0),
             group="identity",
             harm=lit(HARM),
@@ -103,12 +99,17 @@ class Basis:
 
     def _items(self) -> DataFrame:
         """Count the resampling units (`items`) with a list by identity and context and by identity, and the answered ones in total."""
-        made = self.lists.filter(col.status != "missing").select("attempt", *_PLACE)
-        within = made.join(self.measures.select("attempt", "item"), on="attempt").select(*_PLACE, "item")
-        no_context = within.with_columns(context=lit(None, String))
+        listed = self.lists.filter(col.status != "missing").select("attempt", *_PLACE)
+        listed = listed.join(self.measures.select("attempt", "item"), on="attempt")
         answered = self.measures.filter(outcome="answered").select("item")
-        every = conform(answered, within.schema)
-        return pl.concat([within, no_context, every]).group_by(_PLACE).agg(items=col.item.n_unique())
+        every = pl.concat([listed, listed.drop("context"), answered], how="diagonal")
+        return every.group_by(_PLACE).agg(items=col.item.n_unique())
+
+    def stories_with(self, table: str, **values: Expr | str) -> Expr:
+        """Return an SQL condition on `measures` for the stories with rows of a table that have these values."""
+        part, model = self.part.name, str(self.measures["model"][0])
+        rows = sql_where(model=model, part=part, **values)
+        return pl.format("{} AND attempt IN (SELECT attempt FROM {} WHERE {})", sql_where(part=part), lit(table), rows)
 
 
 def findings_of(found: DataFrame, held_back: DataFrame, themes: DataFrame, basis: Basis) -> DataFrame:
@@ -130,7 +131,7 @@ def findings_of(found: DataFrame, held_back: DataFrame, themes: DataFrame, basis
         _of_contexts(found),
         _missing(basis),
         _associations(reported, basis),
-        _associations(labelled(themes, DataFrame(schema=_LABELS)), basis).with_columns(
+        _associations(themes.with_columns(label="concept"), basis).with_columns(
             metric=lit("theme"), feature="concept", concept=lit(None, String), evidence=lit(None, String)
         ),
     )
@@ -151,10 +152,9 @@ def definitional_of(held: DataFrame, exclusive: DataFrame, basis: Basis) -> Data
     why = when(col.reason.is_not_null()).then(pl.format(": {}", "reason")).otherwise(lit(""))
     reason = when(col.identity.is_null()).then("reason").otherwise(pl.format("{} by definition, says {}{}", "identity", who, why))
     reasons = exclusive.unique("concept", keep="first").select("concept", reason=reason, echo=col.by.eq(ECHO).fill_null(False))
-    rows = _strongest_first(beside(held, reasons, "concept"), basis)
-    metric = when(rows["echo"]).then(lit("echo")).otherwise(lit("definitional"))
-    made = basis.findings(_associations(rows, basis).with_columns(metric=metric))
-    return made.with_columns(evidence=lit(None, String), reason=rows["reason"])
+    rows = _associations(beside(held, reasons, "concept"), basis)
+    metric = when("echo").then(lit("echo")).otherwise(lit("definitional"))
+    return basis.findings(rows.with_columns(metric=metric)).with_columns(evidence=lit(None, String), reason=rows["reason"])
 
 
 def identities_of(lists: DataFrame) -> DataFrame:
@@ -171,11 +171,6 @@ def nothing_to_compare(basis: Basis) -> DataFrame:
     own = counts.select("identity", note=pl.format("{} ({}: {} of {})", lit(note), "identity", "missing", "lists"))
     rows = pl.concat([DataFrame({"note": [note]}), own], how="diagonal")
     return basis.findings(rows.with_columns(metric=lit("associations"), key=lit(True)))
-
-
-def _strongest_first(rows: DataFrame, basis: Basis) -> DataFrame:
-    """Sort by the lower end of the interval, or by the effect in the published definitions, in descending order."""
-    return rows.sort("effect" if basis.options.rules.published else "low", "concept", descending=[True, False])
 
 
 def _total(number: int, held_back: DataFrame, basis: Basis) -> DataFrame:
@@ -252,25 +247,20 @@ def _missing(basis: Basis) -> DataFrame:
         "note": warning if p < DIFFERS else None,
     }
     each = counts.with_columns(estimate=col.unreadable / col.attempts, answered=col.attempts - col.unreadable)
-    part, status = basis.part.name, "missing"
-    lost = sql_where(model=str(basis.measures["model"][0]), part=part, status=status, identity=col.identity)
-    rows = pl.concat([DataFrame([row]), each], how="diagonal_relaxed").with_columns(metric=lit("missing"))
-    return rows.with_columns(evidence=pl.format("{} AND attempt IN (SELECT attempt FROM lists WHERE {})", sql_where(part=part), lost))
+    rows = pl.concat([DataFrame([row]), each], how="diagonal_relaxed")
+    return rows.with_columns(metric=lit("missing"), evidence=basis.stories_with("lists", status="missing", identity=col.identity))
 
 
 def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
-    """Return one row per association, the strongest first."""
-    published, part = basis.options.rules.published, basis.part.name
-    place = {"concept": col.label, "identity": col.identity, "context": col.context}
-    shown = sql_where(model=str(basis.measures["model"][0]), part=part, **place)
+    """Complete one row per association, the strongest first: by the lower end of the interval, or by the effect if there is none."""
+    published = basis.options.rules.published
     also = sharing("identity")
     shared = when(also.list.len() > 0).then(pl.format("also an association of {}", also.list.join(", ")))
     note = shared.when((col.runner_up_low <= 0) & col.against.is_null()).then(
         pl.format("{} may have the highest rate: the interval of the difference contains 0", "runner_up")
     )
-    return _strongest_first(rows, basis).select(
-        *("identity", "context", "p", "q"),
-        *(lit(None, Float64).alias(end) if published else col(end) for end in ("low", "high")),
+    return rows.sort("effect" if published else "low", "concept", descending=[True, False]).with_columns(
+        when(not published).then(col("low", "high")),
         metric=lit("association"),
         concept="label",
         estimate="score" if published else "effect",
@@ -280,7 +270,7 @@ def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
         estimand=lit(None if published else basis.population, String),
         method=lit("no interval" if published else INTERVAL.format(f"{100 * basis.settings.level:g}")),
         note=lit(None, String) if published else note,
-        evidence=pl.format("{} AND attempt IN (SELECT attempt FROM shown WHERE {})", sql_where(part=part), shown),
+        evidence=basis.stories_with("shown", concept=col.label, identity=col.identity, context=col.context),
     )
 
 
@@ -323,7 +313,7 @@ def with_examples(found: DataFrame, mentions: DataFrame) -> DataFrame:
     keys = [*_PAIR, "context"]
     reported = found.filter("reported").select(keys)
     said = mentions.drop_nulls("sentence").select(*keys, "sentence")
-    whole = pl.concat([said.drop_nulls("context"), said.with_columns(context=lit(None, String))])
+    whole = pl.concat([said.drop_nulls("context"), said.drop("context")], how="diagonal")
     whole = whole.join(reported, on=keys, how="semi", nulls_equal=True, maintain_order="left").unique(maintain_order=True)
     return beside(found, whole.group_by(keys, maintain_order=True).agg(examples=col.sentence.head(EXAMPLES)), *keys)
 
@@ -392,22 +382,24 @@ def _tested(cells: DataFrame, level: float) -> DataFrame:
     a, n, c, m = cells.select(names).to_numpy().T
     rate = stats.rate_difference(a, n, c, m, level)
     p = np.minimum(1.0, 2.0 * np.minimum(stats.greater(a, n, c, m), stats.greater(c, m, a, n)))
-    made = [_contrasts(cells, "rate", {**rate._asdict(), "p": p}, RATE)]
+    made = [_contrasts(cells, "rate", RATE, *rate, p)]
     b, k, d, q = cells.select(col(name).sum().over("concept") - col(name) for name in names).to_numpy().T
     if (k > 0).all() and (q > 0).all():
         before, after = stats.rate_difference(c, m, d, q, level), stats.rate_difference(a, n, b, k, level)
         estimates, lows, highs = (np.stack(pair, axis=-1) for pair in zip(before, after, strict=True))
         contrast = stats.independent_difference(estimates, lows, highs, level)
-        made.append(_contrasts(cells, "association", {"estimate": after.estimate - before.estimate, **contrast._asdict()}, ASSOCIATION))
+        made.append(_contrasts(cells, "association", ASSOCIATION, after.estimate - before.estimate, *contrast))
     return pl.concat(made)
 
 
-def _contrasts(cells: DataFrame, metric: str, found: Mapping[str, Floats], how: str) -> DataFrame:
+def _contrasts(cells: DataFrame, metric: str, how: str, difference: Floats, low: Floats, high: Floats, p: Floats) -> DataFrame:
     made = cells.with_columns(
-        *(Series(name, found[name]) for name in ("low", "high", "p")),
         metric=lit(metric),
         group="identity",
-        difference=Series(found["estimate"]),
+        difference=Series(difference),
+        low=Series(low),
+        high=Series(high),
+        p=Series(p),
         n=pl.min_horizontal("lists", "lists_second"),
         paired=lit(False),
         how=lit(how),
