@@ -265,8 +265,8 @@ def _by_location(cells: DataFrame, single: DataFrame) -> list[Block]:
     said = single.group_by(place).agg(said=named.head(FEW).str.join(", "))
     for (model,), mine in cells.join(said, on=place, how="left").group_by("model", maintain_order=True):
         made.append(_heatmap(f"{model}: associations by location and group", mine, "context", "estimate", "count"))
-        words = _by_group(mine, "context", "said").rename({"context": "location"})
-        columns = _columns(words, "name", *["text"] * (words.width - 1))
+        words = _by_group(mine, "context", "said")
+        columns = [_column(words, "context", "location", "name"), *(_column(words, group) for group in words.columns[1:])]
         made.append(Details(f"{model}: the strongest at each location", [Table("Up to five per location and group", columns)]))
     return made
 

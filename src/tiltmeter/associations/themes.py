@@ -9,7 +9,6 @@ import polars as pl
 from polars import DataFrame, String, col
 
 from tiltmeter.associations.definitions import AssociationOptions
-from tiltmeter.associations.stage_tables import ASSOCIATIONS
 from tiltmeter.errors import InputError
 from tiltmeter.features.kinds import themes, vader_analyzer
 from tiltmeter.readers.content_words import lemmas_of
@@ -66,7 +65,5 @@ def find_themes(lists: DataFrame, mentions: DataFrame, options: AssociationOptio
     lemmas = DataFrame({"word": forms, "lemma": lemmas_of(forms, options.language)})
     of_lemma = themes.join(lemmas, on="word").select("lemma", concept="theme").unique()
     themed = words.join(lemmas.join(of_lemma, on="lemma"), on="word")
-    if themed.is_empty():
-        return DataFrame(schema=dict(ASSOCIATIONS))
     found = find_associations(lists, themed, level=level, minimum=options.minimum, against=options.against, reference=options.reference)
     return found.filter(col.context.is_null()).sort("low", descending=True)
