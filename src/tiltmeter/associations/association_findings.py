@@ -10,7 +10,7 @@ from polars import DataFrame, Expr, Float64, Int64, Series, String, col, lit, wh
 
 from tiltmeter.associations.definitions import AssociationOptions, options_of
 from tiltmeter.associations.exclusivity import ECHO
-from tiltmeter.associations.stage_tables import NAMES_LIKE_THESE, TEXTS_LIKE_THESE, THESE_NAMES
+from tiltmeter.associations.stage_tables import NAMES_LIKE_THESE, OWNER, TEXTS_LIKE_THESE, THESE_NAMES
 from tiltmeter.errors import InputError
 from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.study import CONTRASTS, NotRun, Settings, as_findings, beside, conform, sql_where
@@ -148,10 +148,10 @@ def definitional_of(held: DataFrame, exclusive: DataFrame, basis: Basis) -> Data
     exclusive
         The table EXCLUSIVE.
     """
-    who = col.by.replace({"terms": "the list of terms", "judge": "the judge", "user": "the table given"}).fill_null("the table given")
-    why = when(col.reason.is_not_null()).then(pl.format(": {}", "reason")).otherwise(lit(""))
+    who = col.by.replace({"terms": "the list of terms", "judge": "the judge", "user": "the table given"})
+    why = pl.format(": {}", "reason").fill_null("")
     reason = when(col.identity.is_null()).then("reason").otherwise(pl.format("{} by definition, says {}{}", "identity", who, why))
-    reasons = exclusive.unique("concept", keep="first").select("concept", reason=reason, echo=col.by.eq(ECHO).fill_null(False))
+    reasons = exclusive.unique("concept", keep="first").select("concept", reason=reason, echo=col.by == ECHO)
     rows = _associations(beside(held, reasons, "concept"), basis)
     metric = when("echo").then(lit("echo")).otherwise(lit("definitional"))
     return basis.findings(rows.with_columns(metric=metric)).with_columns(evidence=lit(None, String), reason=rows["reason"])
@@ -293,14 +293,11 @@ def labels_of(mentions: DataFrame, phrases: Series, *, specific: bool = False) -
     from tiltmeter.associations.families import length
     from tiltmeter.associations.unifying import normal_form
 
-    spelt = mentions.drop_nulls("concept").with_columns(form=normal_form(col.phrase))
-    uses = spelt.group_by(*_PAIR, "form", "phrase").agg(uses=pl.len())
-    uses = uses.with_columns(whole=col.uses.sum().over(*_PAIR, "form"), named=col.phrase == col.concept)
-    if specific:
-        uses = uses.with_columns(col.whole * length(col.form))
-    best = uses.sort("whole", "named", "uses", "phrase", descending=[True, True, True, False])
+    uses = mentions.group_by(*_PAIR, "phrase", form=normal_form(col.phrase)).agg(uses=pl.len())
+    whole = col.uses.sum().over(*_PAIR, "form") * (length(col.form) if specific else 1)
+    best = uses.sort(whole, col.phrase == col.concept, "uses", "phrase", descending=[True, True, True, False])
     label = when(col.concept.is_in(phrases.implode())).then("phrase").otherwise("concept")
-    return best.unique(_PAIR, keep="first", maintain_order=True).select(*_PAIR, label=label)
+    return best.unique(_PAIR, keep="first").select(*_PAIR, label=label)
 
 
 def labelled(rows: DataFrame, labels: DataFrame) -> DataFrame:
@@ -334,7 +331,6 @@ def with_permutation(found: DataFrame, basis: Basis) -> DataFrame:
 
 RATE = "difference of shares of lists, Newcombe; p exact if an expected count is below 5, else chi-squared"
 ASSOCIATION = "difference of two differences of shares, Newcombe intervals combined by the square-and-add method"
-_OWNER = ["attempt", "character"]
 
 
 def contrast_of(first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
@@ -352,11 +348,11 @@ def contrast_of(first: RunView, second: RunView, settings: Settings) -> DataFram
         leading = first.stage("concepts").select("phrase", "concept").unique("phrase")
         for view in (first, second):
             vocabulary = _renamed(view.stage("concepts").select("phrase", "concept").unique("phrase"), leading)
-            lists = view.stage("lists").filter(col.status != "missing").select(*_OWNER, "identity")
+            lists = view.stage("lists").filter(col.status != "missing").select(*OWNER, "identity")
             lists = lists.join(view.measures, on="attempt", how="semi")
             sizes.append(lists.group_by("identity").agg(lists=pl.len()))
-            named = view.stage("mentions").join(vocabulary, on="phrase").unique((*_OWNER, "concept"))
-            held.append(named.join(lists, on=_OWNER).group_by(_PAIR).agg(count=pl.len()))
+            named = view.stage("mentions").join(vocabulary, on="phrase").unique((*OWNER, "concept"))
+            held.append(named.join(lists, on=OWNER).group_by(_PAIR).agg(count=pl.len()))
     except (InputError, NotRun):
         return None
     whole = pl.concat(held).group_by("concept").agg(support=col.count.sum())

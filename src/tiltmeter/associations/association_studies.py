@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from tiltmeter.blocks import Block
     from tiltmeter.study import Part, ReportView, Study
 
-SETTINGS = ("two", "single", "balanced", "negative", "open_box")
+TITLES = {
+    "two": "two characters",
+    "single": "one character",
+    "balanced": "two characters, good and bad experiences",
+    "negative": "two characters, bad experiences",
+    "open_box": "two characters, given through hidden states",
+}
+SETTINGS = tuple(TITLES)
 """Two characters (the base setting), one character, good and bad experiences, bad ones only, identities given through hidden states."""
 
 PARAMS: Mapping[str, str] = {

@@ -9,6 +9,7 @@ import polars as pl
 from polars import DataFrame, String, col
 
 from tiltmeter.associations.definitions import AssociationOptions
+from tiltmeter.associations.stage_tables import OWNER
 from tiltmeter.errors import InputError
 from tiltmeter.features.kinds import themes, vader_analyzer
 from tiltmeter.readers.content_words import lemmas_of
@@ -57,9 +58,7 @@ def find_themes(lists: DataFrame, mentions: DataFrame, options: AssociationOptio
     """
     from tiltmeter.associations.significance import find_associations
 
-    words = mentions.select("attempt", "character", word=col.phrase.str.to_lowercase().str.split(" ")).filter(
-        col.word.list.first() != "not"
-    )
+    words = mentions.select(*OWNER, word=col.phrase.str.to_lowercase().str.split(" ")).filter(col.word.list.first() != "not")
     words, themes = words.explode("word").unique(), theme_words(options)
     forms = pl.concat([words["word"], themes["word"]]).unique(maintain_order=True)
     lemmas = DataFrame({"word": forms, "lemma": lemmas_of(forms, options.language)})

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import polars as pl
 from polars import DataFrame, Expr, Series, col, lit, when
 
-from tiltmeter.associations.stage_tables import LISTS, MENTIONS
+from tiltmeter.associations.stage_tables import LISTS, MENTIONS, OWNER
 from tiltmeter.associations.terms import load_terms
 from tiltmeter.readers.content_words import PRONOUNS, lemmas_of, phrases_of, sentences_of, word_lists, words_of
 from tiltmeter.study import beside, conform
@@ -72,9 +72,8 @@ def extract(stories: DataFrame, prompts: DataFrame, language: str = "en", terms:
     found = [_read(part, language, joined) for part in texts.iter_slices(_AT_ONCE)] or [_read(texts, language, joined)]
     read, mentions = (pl.concat(tables) for tables in zip(*found, strict=True))
     mentions = mentions.with_columns(echo=_echoes(mentions, prompts, language))
-    owner = ("attempt", "character")
-    lists = conform(beside(stories, read, *owner), LISTS)
-    kept = mentions.join(lists.filter(status="listed"), on=owner, how="semi", maintain_order="left")
+    lists = conform(beside(stories, read, *OWNER), LISTS)
+    kept = mentions.join(lists.filter(status="listed"), on=OWNER, how="semi", maintain_order="left")
     return lists, conform(kept, MENTIONS)
 
 
@@ -91,7 +90,7 @@ def _read(texts: DataFrame, language: str, joined: Mapping[str, str]) -> tuple[D
     phrases = phrases_of(words, language).filter(col.who >= 0)
     said = phrases.unique(["row", "who", "phrase"], keep="first", maintain_order=True)
     mentions = beside(beside(said, people, "row", "who"), sentences, "number")
-    return _lists(words, said, people, language), mentions.select("attempt", "character", "phrase", "sentence")
+    return _lists(words, said, people, language), mentions.select(*OWNER, "phrase", "sentence")
 
 
 def _lists(words: DataFrame, said: DataFrame, people: DataFrame, language: str) -> DataFrame:
@@ -116,7 +115,7 @@ def _lists(words: DataFrame, said: DataFrame, people: DataFrame, language: str) 
         .when(has_name & ~col.several & col.held.is_null() & col.doubtful).then(lit("it is unclear whom the text describes"))
     )  # fmt: skip
     status = when(problem.is_not_null()).then(lit("missing")).when("held").then(lit("listed")).otherwise(lit("empty"))
-    return table.select("attempt", "character", "unattributed", problem=problem, status=status)
+    return table.select(*OWNER, "unattributed", problem=problem, status=status)
 
 
 # -- who a word is said of ----------------------------------------------------------------------------------------------
