@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from operator import eq
 from typing import Any
 
 import polars as pl
@@ -137,8 +138,7 @@ def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFr
     if single.height:
         strongest = first.group_by("model", maintain_order=True).head(TOP)
         title = f"Strongest associations ({strongest.height:,} of {single.height:,})"
-        table = _table_of_pairs(title, strongest)
-        blocks.append(_pairs(title, strongest, table) if strongest["others_rate"].count() else table)
+        blocks.append(_strongest(title, strongest))
         blocks += [_backing(str(model), mine) for (model,), mine in first.group_by("model", maintain_order=True)]
     blocks += _themes(themes, findings)
     if totals["estimate"].count():
@@ -149,25 +149,22 @@ def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFr
     return [*blocks, *_missing(findings.filter(metric="missing"), lists), *_by_both(single, by_words)]
 
 
-def _table_of_pairs(title: str, rows: DataFrame, what: str = "concept") -> Table:
-    """Return a table of associations, or of themes in which groups differ, with the shares of the group and of the others if known."""
-    names, shares = _names_of(rows, what=what), []
-    if rows["others_rate"].count():
-        facing = [_column(rows, "facing", "compared with", "name")] if rows["against"].count() else []
-        shares = [_column(rows, "rate", "share", "percent"), *facing, _column(rows, "others_rate", "others", "percent")]
-    also = [_column(rows, "also", "also for", "name")] if "also" in rows.columns and rows["also"].count() else []
+def _strongest(title: str, rows: DataFrame, what: str = "concept") -> Pairs | Table:
+    """Return associations, or themes in which groups differ: their shares as a figure with a table, or a table if they are unknown."""
+    names, numbers = _names_of(rows, what=what), _numbers_of(rows)
+    if "also" in rows.columns and rows["also"].count():
+        numbers.append(_column(rows, "also", "also for", "name"))
+    if not rows["others_rate"].count():
+        return Table(title, [*names, *numbers], lead=len(names))
+    facing = [_column(rows, "facing", "compared with", "name")] if rows["against"].count() else []
+    shares = [_column(rows, "rate", "share", "percent"), *facing, _column(rows, "others_rate", "others", "percent")]
     said = "a word of the theme" if what == "theme" else "the concept"
     note = f"Share: of the group's descriptions, those that contain {said}; others: the same share for the other groups."
-    return Table(title, [*names, *shares, *_numbers_of(rows), *also], lead=len(names), note=note if shares else "")
-
-
-def _pairs(title: str, rows: DataFrame, table: Table) -> Pairs:
-    """Return the shares of the group and of the others for each association, as a figure."""
-    several = rows["model"].n_unique() > 1
-    place = pl.format(" ({})", "context").fill_null("")
-    label = pl.concat_str("said", place, pl.format(", {}", "model") if several else lit(""))
-    chosen = rows.drop_nulls("others_rate").select(label, "whose", "rate", "others_rate", "facing")
-    return Pairs(title, [PairRow(*row) for row in chosen.iter_rows()], table)
+    model = pl.format(", {}", "model") if rows["model"].n_unique() > 1 else lit("")
+    label = pl.concat_str("said", pl.format(" ({})", "context").fill_null(""), model)
+    pairs = rows.drop_nulls("others_rate").select(label, "whose", "rate", "others_rate", "facing")
+    table = Table(title, [*names, *shares, *numbers], lead=len(names), note=note)
+    return Pairs(title, [PairRow(*row) for row in pairs.iter_rows()], table)
 
 
 def _themes(themes: DataFrame, findings: DataFrame) -> list[Block]:
@@ -180,8 +177,7 @@ def _themes(themes: DataFrame, findings: DataFrame) -> list[Block]:
         about = f", {model}" if themes["model"].n_unique() > 1 else ""
         differs = rows.filter("reported").sort("low", descending=True).head(TOP)
         if differs.height:
-            title = f"Groups differ in these themes{about}"
-            made.append(_pairs(title, differs, _table_of_pairs(title, differs, "theme")))
+            made.append(_strongest(f"Groups differ in these themes{about}", differs, "theme"))
         made.append(_heatmap(f"Descriptions with a word of each theme{about}", rows, "concept", "rate", "percent"))
     return made
 
@@ -386,7 +382,7 @@ def _family(owners: Sequence[tuple[str, str]], single: DataFrame) -> list[Block]
     ]
     pairs, alone = [], []
     for i, j in itertools.combinations(range(len(owners)), 2):
-        if owners[i][0] == owners[j][0] or owners[i][1] == owners[j][1]:
+        if any(map(eq, owners[i], owners[j])):
             only = [_only(labels[a], sets[a], labels[b], sets[b]) for a, b in ((i, j), (j, i))]
             pairs.append((labels[i], labels[j], len(names[i] & names[j]), only[0].height, only[1].height, overlap[i][j]))
             alone += [rows.head(FEW) for rows in only]
@@ -407,5 +403,5 @@ def _family(owners: Sequence[tuple[str, str]], single: DataFrame) -> list[Block]
 
 def _only(label: str, mine: DataFrame, other: str, theirs: DataFrame) -> DataFrame:
     """Return the associations that the first has and the second lacks."""
-    names = (lit(label).alias("only in"), lit(other).alias("not in"))
-    return mine.join(theirs, on=_NAME, how="anti", nulls_equal=True, maintain_order="left").with_columns(names)
+    only = mine.join(theirs, on=_NAME, how="anti", nulls_equal=True, maintain_order="left")
+    return only.with_columns(**{"only in": lit(label), "not in": lit(other)})

@@ -345,9 +345,10 @@ def contrast_of(first: RunView, second: RunView, settings: Settings) -> DataFram
     """
     sizes, held = [], []
     try:
-        leading = first.stage("concepts").select("phrase", "concept").unique("phrase")
+        leading = first.stage("concepts").unique("phrase")["phrase", "concept"].get_columns()
+        concept = col.phrase.replace_strict(*leading, default=col.concept.replace(*leading))
         for view in (first, second):
-            vocabulary = _renamed(view.stage("concepts").select("phrase", "concept").unique("phrase"), leading)
+            vocabulary = view.stage("concepts").unique("phrase").select("phrase", concept=concept)
             lists = view.stage("lists").filter(col.status != "missing").select(*OWNER, "identity")
             lists = lists.join(view.measures, on="attempt", how="semi")
             sizes.append(lists.group_by("identity").agg(lists=pl.len()))
@@ -360,13 +361,6 @@ def contrast_of(first: RunView, second: RunView, settings: Settings) -> DataFram
     cells = whole.filter(col.support >= options_of(settings).minimum).select("concept").join(common, how="cross")
     cells = cells.join(held[0], on=_PAIR, how="left").join(held[1], on=_PAIR, how="left", suffix="_second").fill_null(0)
     return _tested(cells.sort("identity", "concept"), settings.level)
-
-
-def _renamed(own: DataFrame, leading: DataFrame) -> DataFrame:
-    """Map phrases to concepts by the leading vocabulary where it contains the phrase, or the phrase that names its concept."""
-    known = own.join(leading.rename({"concept": "direct"}), on="phrase", how="left")
-    known = known.join(leading.select(concept="phrase", named="concept"), on="concept", how="left")
-    return known.select("phrase", concept=pl.coalesce("direct", "named", "concept"))
 
 
 def _tested(cells: DataFrame, level: float) -> DataFrame:

@@ -113,8 +113,8 @@ class Stories(Part):
         counts = lists.group_by("metric", "identity", maintain_order=True).agg(col.repetitions.sum())
         fewest, whole = col.repetitions.min(), col.repetitions.sum()
         error = (USUAL * (1 - USUAL) * (1 / fewest + 1 / (whole - fewest))).sqrt()
-        found = counts.group_by("metric", maintain_order=True).agg(error=error, identities=pl.len())
-        return dict(found.filter(col.identities > 1).select("metric", "error").iter_rows())
+        found = counts.group_by("metric", maintain_order=True).agg(error=error)
+        return dict(found.filter(col.error.is_finite()).iter_rows())  # infinite if there is only one identity
 
     @abstractmethod
     def rows(self, settings: Settings) -> DataFrame:
@@ -402,7 +402,7 @@ class OwnTexts(Stories):
     def rows(self, settings: Settings) -> DataFrame:
         """Return one row per text; the prompt is empty if it is unknown."""
         made = self._texts.with_row_index("item").with_columns(
-            prompt_id=pl.format("{}/{}", lit(self.name), "item"),
+            prompt_id=pl.format(f"{self.name}/{{}}", "item"),
             part=lit(self.name),
             prompt_index=lit(0),
             wording=lit("own"),
@@ -411,9 +411,18 @@ class OwnTexts(Stories):
             first_sample=lit(0),
         )
         turn = pl.int_range(pl.len()).over("identity", "location")  # assigns the texts of an identity to the two halves
-        person = {"identity_1": "identity", "descriptor_1": "name", "name_1": "name"}
-        own = made.select("pair", "cluster", "location", turn=turn, context="location", type="pair", **person)
-        return pl.concat([conform(made, DESIGN), own], how="horizontal")
+        own = made.select(
+            "pair",
+            "cluster",
+            "location",
+            turn=turn,
+            context="location",
+            type="pair",
+            identity_1="identity",
+            descriptor_1="name",
+            name_1="name",
+        )
+        return conform(made, DESIGN).hstack(own)
 
 
 ATTEMPT = pl.concat_str("prompt_id", lit("#"), "repetition")

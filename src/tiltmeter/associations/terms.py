@@ -273,8 +273,7 @@ def conflict(first: Collection[int], second: Collection[int]) -> bool:
 def _compared_words(vocabulary: DataFrame, pairs: DataFrame) -> DataFrame:
     """Return inflected forms of words that have an opposite ("shorter", "darkest", "oldish") with their root and the sign 0."""
     bare = vocabulary.select("word", root=_stem(_WORD.str.replace(r"^(.{3,}?)(?:er|est|ish)$", "${1}")), sign=0)
-    known = pl.concat([pairs["root"], pairs["opposite"]]).unique()
-    return bare.filter((col.root != _stem(_WORD)) & col.root.is_in(known.implode()))
+    return bare.filter(col.root.is_in(pl.concat([pairs["root"], pairs["opposite"]]).implode()))
 
 
 def _negations(vocabulary: DataFrame, terms: Terms) -> Iterator[DataFrame]:

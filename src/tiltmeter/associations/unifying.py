@@ -91,8 +91,7 @@ def unify(
     rounded = round_vectors(vectors, units["row"].to_numpy())
     roots = signed_roots(names, words, strict=strict)
     leaders = _similar_leaders(rounded, keys, roots, threshold, method)
-    similarity = similarities(rounded, leaders)
-    mapped = units.select("form", concept=names.gather(leaders), similarity=Series(similarity).fill_nan(None))
+    mapped = units.select("form", concept=names.gather(leaders), similarity=Series(similarities(rounded, leaders)))
     return conform(beside(spelt, mapped, "form"), CONCEPTS)
 
 
