@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
-from polars import DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
+from polars import DataFrame, Expr, Int64, Series, String, col, lit, when
 
 from tiltmeter.associations.definitions import AssociationOptions, options_of
 from tiltmeter.associations.exclusivity import ECHO
@@ -238,11 +238,12 @@ def _missing(basis: Basis) -> DataFrame:
     a, n = counts["unreadable", "attempts"].to_numpy().T
     small = min(a.sum(), n.sum() - a.sum()) * n.min() < FEW * n.sum()
     p = stats.permuted_independence_p(a, n, seed=basis.settings.seed) if small else float(stats.independence_p(a[None], n[None])[0])
+    tested = p if a.any() else None
     warning = "the share of missing descriptions differs between groups, so associations may be due to which texts could be parsed"
     row = {
         "estimate": float(a.sum() / n.sum()),
-        "p": p if a.any() else None,
-        "q": p if a.any() else None,
+        "p": tested,
+        "q": tested,
         "method": f"{'permutation' if small else 'chi-squared'} test of independence",
         "note": warning if p < DIFFERS else None,
     }
@@ -316,15 +317,15 @@ def with_examples(found: DataFrame, mentions: DataFrame) -> DataFrame:
 
 
 def with_permutation(found: DataFrame, basis: Basis) -> DataFrame:
-    """Add `permutation_p` (identities permuted over whole descriptors) to `reported` rows; null elsewhere or if not requested."""
+    """Add `permutation_p` (identities permuted over whole descriptors) to `reported` rows, null elsewhere; no column if not requested."""
     from tiltmeter.associations.significance import permutation_p
 
     concepts = found.filter("reported")["concept"].unique().sort().to_list()
     if basis.options.shuffle != "descriptor" or not concepts:
-        return found.with_columns(permutation_p=lit(None, Float64))
+        return found
     tested = permutation_p(basis.lists, basis.mentions, concepts, by="descriptor", seed=basis.settings.seed)
-    tested = tested.select("context", "concept", permutation_p="p")
-    return beside(found, tested, "context", "concept").with_columns(permutation_p=when("reported").then("permutation_p"))
+    tested = tested.select("context", "concept", permutation_p="p", reported=lit(True))
+    return beside(found, tested, "context", "concept", "reported")
 
 
 # -- two models compared ----------------------------------------------------------------------------------------------
@@ -368,15 +369,15 @@ def _tested(cells: DataFrame, level: float) -> DataFrame:
 
     from tiltmeter import stats
 
-    names = ("count_second", "lists_second", "count", "lists")
+    names = ["count_second", "lists_second", "count", "lists"]
     a, n, c, m = cells.select(names).to_numpy().T
     rate = stats.rate_difference(a, n, c, m, level)
     p = np.minimum(1.0, 2.0 * np.minimum(stats.greater(a, n, c, m), stats.greater(c, m, a, n)))
     made = [_contrasts(cells, "rate", RATE, *rate, p)]
-    b, k, d, q = cells.select(col(name).sum().over("concept") - col(name) for name in names).to_numpy().T
+    b, k, d, q = cells.select(col(names).sum().over("concept") - col(names)).to_numpy().T
     if (k > 0).all() and (q > 0).all():
         before, after = stats.rate_difference(c, m, d, q, level), stats.rate_difference(a, n, b, k, level)
-        estimates, lows, highs = (np.stack(pair, axis=-1) for pair in zip(before, after, strict=True))
+        estimates, lows, highs = np.stack([before, after], axis=-1)
         contrast = stats.independent_difference(estimates, lows, highs, level)
         made.append(_contrasts(cells, "association", ASSOCIATION, after.estimate - before.estimate, *contrast))
     return pl.concat(made)

@@ -199,7 +199,7 @@ class Stories(Part):
         lists = beside(beside(stories, held, *OWNER), stated, *OWNER)
         lost = col.text.is_null() | (col.status == "missing")
         status = when("holds").then(lit("listed")).when(lost).then(lit("missing")).otherwise(lit("empty"))
-        lists = conform(lists.with_columns(status=status), LISTS)
+        lists = lists.with_columns(status=status)
         return {"lists": lists, "mentions": placed(conform(mentions, MENTIONS).unique(maintain_order=True), lists)}
 
     def measure(self, answers: DataFrame, lists: DataFrame, mentions: DataFrame, settings: Settings, tools: Tools) -> DataFrame:
