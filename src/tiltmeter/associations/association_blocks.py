@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 from polars import DataFrame, Expr, String, col, lit, when
 
-from tiltmeter.associations.association_findings import sharing
+from tiltmeter.associations.association_findings import other_groups
 from tiltmeter.associations.stage_tables import ASSOCIATIONS, DEFINITIONAL, FOUND, THESE_NAMES
 from tiltmeter.blocks import (
     Block,
@@ -94,7 +94,7 @@ def _described(findings: DataFrame, view: ReportView) -> DataFrame:
     counted = counted.with_columns(group="identity", concept="label", facing=_facing()).drop("low", "high", "p", "q")
     name = (*_OWNER, *_NAME)
     rows = beside(findings, counted.unique(name), *name)
-    also = sharing("group", *_OWNER)
+    also = other_groups("group", *_OWNER, "concept", "context")
     doubtful = (col.runner_up_low <= 0) & col.against.is_null() & ~also.list.contains(col.runner_up)
     own, other = ("count", "lists", _percent("rate")), ("others_count", "others_lists", _percent("others_rate"))
     rows = rows.with_columns(
@@ -110,9 +110,8 @@ def _described(findings: DataFrame, view: ReportView) -> DataFrame:
 
 def _facing() -> Expr:
     """Return what an `identity` is compared with: the one it is `against`, the only other one of the study, or "others"."""
-    groups = col.identity.unique().over(*_OWNER, mapping_strategy="join")
-    other = groups.list.set_difference(pl.concat_list("identity")).list.first()
-    return pl.coalesce("against", when(groups.list.len() == 2).then(other), lit("others"))
+    others = other_groups("identity", *_OWNER)
+    return pl.coalesce("against", when(others.list.len() == 1).then(others.list.first()), lit("others"))
 
 
 def _percent(column: str) -> Expr:

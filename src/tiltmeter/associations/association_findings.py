@@ -255,7 +255,7 @@ def _missing(basis: Basis) -> DataFrame:
 def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
     """Complete one row per association, the strongest first: by the lower end of the interval, or by the effect if there is none."""
     published = basis.options.rules.published
-    also = sharing("identity")
+    also = other_groups("identity", "concept", "context")
     shared = when(also.list.len() > 0).then(pl.format("also an association of {}", also.list.join(", ")))
     note = shared.when((col.runner_up_low <= 0) & col.against.is_null()).then(
         pl.format("{} may have the highest rate: the interval of the difference contains 0", "runner_up")
@@ -275,9 +275,9 @@ def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
     )
 
 
-def sharing(group: str, *owner: str) -> Expr:
-    """Return the other groups that have the concept of a row in its context as well."""
-    groups = col(group).unique().over(*owner, "concept", "context", mapping_strategy="join")
+def other_groups(group: str, *same: str) -> Expr:
+    """Return the other groups of the rows with the same values in the columns `same`, sorted."""
+    groups = col(group).unique().over(*same, mapping_strategy="join")
     return groups.list.set_difference(pl.concat_list(group)).list.sort()
 
 

@@ -21,6 +21,7 @@ TITLES = {
     "negative": "two characters, bad experiences",
     "open_box": "two characters, given through hidden states",
 }
+"""What the title of a part says of its setting; "two" is the base setting."""
 SETTINGS = tuple(TITLES)
 """Two characters (the base setting), one character, good and bad experiences, bad ones only, identities given through hidden states."""
 

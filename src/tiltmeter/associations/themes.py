@@ -60,7 +60,7 @@ def find_themes(lists: DataFrame, mentions: DataFrame, options: AssociationOptio
 
     words = mentions.select(*OWNER, word=col.phrase.str.to_lowercase().str.split(" ")).filter(col.word.list.first() != "not")
     words, themes = words.explode("word").unique(), theme_words(options)
-    forms = pl.concat([words["word"], themes["word"]]).unique(maintain_order=True)
+    forms = pl.concat([words["word"], themes["word"]]).unique()
     lemmas = DataFrame({"word": forms, "lemma": lemmas_of(forms, options.language)})
     of_lemma = themes.join(lemmas, on="word").select("lemma", concept="theme").unique()
     themed = words.join(lemmas.join(of_lemma, on="lemma"), on="word")

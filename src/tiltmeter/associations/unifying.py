@@ -109,7 +109,7 @@ def _unique_strings(spelt: DataFrame) -> DataFrame:
     return units.agg(col("phrase", "row").first(), col.mentions.sum()).sort("mentions", "phrase", descending=[True, False])
 
 
-def _similar_leaders(vectors: Vectors, keys: Integers, roots: Mapping[int, frozenset[int]], threshold: float, method: str) -> Integers:
+def _similar_leaders(vectors: Vectors, keys: Integers, roots: Roots, threshold: float, method: str) -> Integers:
     """Return the index of the phrase that names the cluster of each phrase; phrases with different guard keys are clustered separately."""
     leaders = np.arange(len(vectors))
     for rows in _rows_alike(keys):

@@ -19,29 +19,11 @@ from tiltmeter.study import beside, conform
 
 _AT_ONCE = 5_000
 """Number of texts that are read together."""
-_TITLES = [
-    "mr",
-    "mrs",
-    "ms",
-    "mx",
-    "dr",
-    "prof",
-    "miss",
-    "professor",
-    "doctor",
-    "sir",
-    "dame",
-    "jr",
-    "sr",
-    "ii",
-    "iii",
-    "ph.d",
-    "phd",
-    "md",
-    "m.d",
-    "esq",
-]
-_PARTICLES = ["de", "del", "la", "van", "von", "der", "den", "di", "da", "du", "le", "al", "el", "bin", "ibn", "dos", "y"]
+_BESIDE_NAMES = [
+    "mr", "mrs", "ms", "mx", "dr", "prof", "miss", "professor", "doctor", "sir", "dame", "jr", "sr", "ii", "iii", "ph.d", "phd", "md",
+    "m.d", "esq", "de", "del", "la", "van", "von", "der", "den", "di", "da", "du", "le", "al", "el", "bin", "ibn", "dos", "y",
+]  # fmt: skip
+"""Titles and particles, which do not identify a person."""
 _ENOUGH, _LEAST = 20, 0.1
 """A text of at least so many words, of which a smaller share are stop words of the language, is in another language."""
 _OTHER, _AMBIGUOUS = -1, -2
@@ -151,7 +133,7 @@ def _near(column: str, steps: int) -> Expr:
 def _with_names(words: DataFrame, people: DataFrame) -> DataFrame:
     """Add `person`: the number of the character whose name a word is, _OTHER for another person's name, else null."""
     parts = people.select("row", "who", plain=_plain(col.name.str.to_lowercase()).str.extract_all(r"[\p{L}\p{M}]+(?:[-'][\p{L}\p{M}]+)*"))
-    particle = col.plain.is_in(_TITLES + _PARTICLES)
+    particle = col.plain.is_in(_BESIDE_NAMES)
     forms = parts.with_columns(single=col.plain.list.len() == 1).explode("plain").drop_nulls().filter(~particle)
     table = words.with_columns(before=_near("plain", -1), after=_near("plain", 1))
     table = table.filter("capital", ~particle, col.kind.is_in(["name", "noun", "adjective"]))
@@ -215,13 +197,10 @@ def _votes(words: DataFrame) -> DataFrame:
 
 def _echoes(mentions: DataFrame, prompts: DataFrame, language: str) -> Series:
     """Return whether each phrase has a content word that is in the prompt of its text."""
-    asked = prompts.filter(col.prompt.str.strip_chars() != "")
-    if asked.is_empty():
-        return Series([False]).new_from_index(0, mentions.height)
-    texts = asked.select(col.prompt.unique(maintain_order=True)).with_row_index("row")
+    texts = prompts.select(col.prompt.unique(maintain_order=True)).with_row_index("row")
     words = words_of(sentences_of(texts["prompt"]), language).filter("content")
     words = words.with_columns(lemma=lemmas_of(words["form"], language)).select("row", "lemma").unique()
-    known = asked.join(texts, on="prompt").join(words, on="row")
+    known = prompts.join(texts, on="prompt").join(words, on="row")
     rows = mentions.with_row_index("mention")
     split = rows.with_columns(form=col.phrase.str.split(" ")).explode("form")
     split = split.with_columns(lemma=lemmas_of(split["form"], language))
