@@ -14,15 +14,7 @@ if TYPE_CHECKING:
     from tiltmeter.blocks import Block
     from tiltmeter.study import Part, ReportView, Study
 
-TITLES = {
-    "two": "two characters",
-    "single": "one character",
-    "balanced": "two characters, good and bad experiences",
-    "negative": "two characters, bad experiences",
-    "open_box": "two characters, given through hidden states",
-}
-"""What the title of a part says of its setting; "two" is the base setting."""
-SETTINGS = tuple(TITLES)
+SETTINGS = ("two", "single", "balanced", "negative", "open_box")
 """Two characters (the base setting), one character, good and bad experiences, bad ones only, identities given through hidden states."""
 
 PARAMS: Mapping[str, str] = {

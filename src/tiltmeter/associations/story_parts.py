@@ -24,7 +24,6 @@ from tiltmeter.associations.association_findings import (
     with_examples,
     with_permutation,
 )
-from tiltmeter.associations.association_studies import TITLES
 from tiltmeter.associations.definitions import options_of
 from tiltmeter.associations.design import make_design
 from tiltmeter.associations.judging import NOT_ASKED, extract_with_judge, judge_wording
@@ -76,6 +75,13 @@ NOTHING = 1e-9
 """Rate differences up to this value are rounding errors."""
 MOSTLY_ECHO = 0.5
 """A concept is an echo of the prompt if at least this share of its mentions contains a word of the prompt of their text."""
+TITLES = {
+    "two": "two characters",
+    "single": "one character",
+    "balanced": "two characters, good and bad experiences",
+    "negative": "two characters, bad experiences",
+    "open_box": "two characters, given through hidden states",
+}
 
 
 class Stories(Part):
