@@ -192,12 +192,10 @@ def _by_both(single: DataFrame, by_words: DataFrame) -> list[Block]:
     found = both.with_columns(stem=stems).explode("stem").with_columns(shared=col.by.n_unique().over(*owner, "stem") > 1)
     found = found.group_by(*owner, "by", "concept").agg(col.shared.any(), col.effect.first()).sort("effect", descending=True)
     judged = col.by == "judge"
-    counts = {"found by judge": judged, "found by words": ~judged, "shared": judged & col.shared}
-    only = {"by judge only": judged & ~col.shared, "by words only": ~judged & ~col.shared}
-    table = found.group_by(owner).agg(
-        **{name: chosen.sum() for name, chosen in counts.items()},
-        **{name: col.concept.filter(chosen).head(FEW).str.join(", ") for name, chosen in only.items()},
-    )
+    counts = {"found by judge": judged.sum(), "found by words": (~judged).sum(), "shared": (judged & col.shared).sum()}
+    sides_only = {"by judge only": judged & ~col.shared, "by words only": ~judged & ~col.shared}
+    only = {name: col.concept.filter(chosen).head(FEW).str.join(", ") for name, chosen in sides_only.items()}
+    table = found.group_by(owner).agg(**counts, **only)
     columns = _columns(table.sort(owner), "name", "name", "count", "count", "count", "text", "text")
     return [Table("Associations found with the judge and with words", columns, lead=2)]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 from polars import DataFrame, String, col
+from pydantic import TypeAdapter, ValidationError
 
 from tiltmeter.associations.definitions import AssociationOptions
 from tiltmeter.associations.stage_tables import OWNER
@@ -28,15 +28,14 @@ def theme_words(options: AssociationOptions) -> DataFrame:
     InputError
         The user's file is not a mapping from themes to lists of words.
     """
-    known: dict[str, list[str]]
     if options.themes is None:
         known = themes(options.language)
     else:
-        given: Any = read_yaml(Path(options.themes), "themes")
-        lists = given.values() if isinstance(given, dict) else [None]
-        if not all(isinstance(words, list) and all(isinstance(one, str) for one in words) for words in lists):
-            raise InputError(f"the themes {options.themes} are not a mapping from the name of a theme to a list of words")
-        known = given
+        try:
+            known = TypeAdapter(dict[str, list[str]]).validate_python(read_yaml(Path(options.themes), "themes"), strict=True)
+        except ValidationError as error:
+            message = f"the themes {options.themes} are not a mapping from the name of a theme to a list of words"
+            raise InputError(message) from error
     if options.language == "en":
         lexicon = vader_analyzer().lexicon
         known = known | {
