@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from operator import eq
 from typing import Any
 
 import polars as pl
-from polars import DataFrame, Expr, Int64, String, col, lit, when
+from polars import DataFrame, Expr, String, col, lit, when
 
+from tiltmeter.associations.association_findings import other_groups
 from tiltmeter.associations.stage_tables import ASSOCIATIONS, DEFINITIONAL, FOUND, THESE_NAMES
 from tiltmeter.blocks import (
     Block,
@@ -74,9 +75,8 @@ def present(view: ReportView) -> list[Block]:
     blocks: list[Block] = []
     for part in view.findings["part"].unique(maintain_order=True):
         blocks.append(Heading(view.titles.get(part, part)))
-        blocks += _part(*(rows.filter(part=part) for rows in (view.findings, single, held, lists, themes)))
-        blocks += _by_both(single.filter(part=part), by_words.filter(part=part))
-    score = _SCORE if ((view.findings["unit"] == "score") | (view.findings["metric"] == "mean_score")).any() else ""
+        blocks += _part(*(rows.filter(part=part) for rows in (view.findings, single, held, lists, themes, by_words)))
+    score = _SCORE if "score" in view.findings["unit"] else ""
     return [*blocks, *_shared(view.findings, single), Text(_MEANING.format(score=score), small=True), Text(_HOW, small=True)]
 
 
@@ -90,32 +90,28 @@ def _described(findings: DataFrame, view: ReportView) -> DataFrame:
 
     Rows are sorted by the lower end of the interval (by the estimate where there is none), the strongest first.
     """
-    counted = _table(view, "associations", {**_OWNER, **FOUND}).with_columns(group="identity", concept="label")
-    groups = counted.group_by(list(_OWNER)).agg(groups=col.group.unique())
-    counted = counted.select(*_OWNER, *_NAME, *(name for name in FOUND if name not in findings.columns)).unique([*_OWNER, *_NAME])
-    rows = beside(findings, counted, *_OWNER, *_NAME)
-    same = [*_OWNER, "concept", "context"]
-    sets = rows.group_by(same).agg(all=col.group.unique().sort())
-    rows = beside(beside(rows, sets, *same), groups, *_OWNER).with_columns(
-        also=pl.col("all").list.set_difference(pl.concat_list("group")).list.sort()
-    )
-    own = ("count", "lists", _percent("rate"), "others_count", "others_lists", _percent("others_rate"))
-    doubtful = (col.runner_up_low <= 0) & col.against.is_null() & ~col.also.list.contains(col.runner_up)
-    rows = rows.with_columns(facing=_facing()).with_columns(
+    counted = _table(view, "associations", {**_OWNER, **FOUND})
+    counted = counted.with_columns(group="identity", concept="label", facing=_facing()).drop("low", "high", "p", "q")
+    name = (*_OWNER, *_NAME)
+    rows = beside(findings, counted.unique(name), *name)
+    also = other_groups("group", *_OWNER, "concept", "context")
+    doubtful = (col.runner_up_low <= 0) & col.against.is_null() & ~also.list.contains(col.runner_up)
+    own, other = ("count", "lists", _percent("rate")), ("others_count", "others_lists", _percent("others_rate"))
+    rows = rows.with_columns(
         said=_shortened(col.concept, LONGEST),
         where=col.context.fill_null("all"),
         whose=when(doubtful).then(pl.format("{} or {}", "group", "runner_up")).otherwise("group"),
-        also=when(col.also.list.len() > 0).then(col.also.list.join(", ")),
-        counts=pl.format("in {} of {} descriptions ({}%); {} {} of {} ({}%)", *own[:3], "facing", *own[3:]),
+        also=when(also.list.len() > 0).then(also.list.join(", ")),
+        counts=pl.format("in {} of {} descriptions ({}%); {} {} of {} ({}%)", *own, "facing", *other),
         examples=col.examples.list.eval(_shortened(pl.element(), LONGEST_SENTENCE)),
     )
     return rows.sort(pl.coalesce("low", "estimate"), *_NAME, descending=[True, False, False, False], nulls_last=True)
 
 
 def _facing() -> Expr:
-    """Return what a `group` is compared with: the one it is `against`, the only other one of the `groups`, or "others"."""
-    other = pl.col("groups").list.set_difference(pl.concat_list("group")).list.first()
-    return pl.coalesce("against", when(pl.col("groups").list.len() == 2).then(other), lit("others"))
+    """Return what an `identity` is compared with: the one it is `against`, the only other one of the study, or "others"."""
+    others = other_groups("identity", *_OWNER)
+    return pl.coalesce("against", when(others.list.len() == 1).then(others.list.first()), lit("others"))
 
 
 def _percent(column: str) -> Expr:
@@ -129,71 +125,59 @@ def _shortened(text: Expr, longest: int) -> Expr:
 # -- one part of a study, all models together -------------------------------------------------------------------------
 
 
-def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFrame, themes: DataFrame) -> list[Block]:
+def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFrame, themes: DataFrame, by_words: DataFrame) -> list[Block]:
     totals = findings.filter(col.group.is_null(), metric="associations")
-    blocks: list[Block] = [_headline(row, single.filter(model=row["model"])) for row in totals.iter_rows(named=True)]
+    over_all = col.context.is_null()
+    first = single.filter(over_all | ~over_all.any().over("model"))  # without tests over all locations, show those of each location
+    blocks: list[Block] = [_headline(row, first, single) for row in totals.iter_rows(named=True)]
     if THESE_NAMES in single["estimand"]:
         blocks.append(Text(_THESE_NAMES))
     blocks += [Callout(f"{model}: {note}.") for model, note in totals.filter(col.estimate.is_null())["model", "note"].iter_rows()]
     counts = findings.filter(col.group.is_not_null() & col.concept.is_null() & col.feature.is_null())
-    groups = [_of_groups(counts.filter(col.context.is_null()), single)] if totals["estimate"].count() else []
     if single.height:
-        over_all = col.context.is_null()
-        first = single.filter(over_all | ~over_all.any().over("model"))  # without tests over all locations, show those of each location
         strongest = first.group_by("model", maintain_order=True).head(TOP)
         title = f"Strongest associations ({strongest.height:,} of {single.height:,})"
-        table = _table_of_pairs(title, strongest)
-        blocks.append(_pairs(title, strongest, table) if strongest["others_rate"].count() else table)
+        blocks.append(_strongest(title, strongest))
         blocks += [_backing(str(model), mine) for (model,), mine in first.group_by("model", maintain_order=True)]
-        blocks += [*_themes(themes, findings), *groups]
+    blocks += _themes(themes, findings)
+    if totals["estimate"].count():
+        blocks.append(_of_groups(counts.filter(over_all), single))
+    if single.height:
         blocks += _by_location(counts.drop_nulls("context"), single)
-    else:
-        blocks += [*_themes(themes, findings), *groups]
     blocks += [_held_back(rows, *_HELD_BACK[metric]) for (metric,), rows in held.group_by("metric", maintain_order=True)]
-    blocks += _missing(findings.filter(metric="missing"), lists)
-    return blocks
+    return [*blocks, *_missing(findings.filter(metric="missing"), lists), *_by_both(single, by_words)]
 
 
-def _table_of_pairs(title: str, rows: DataFrame, what: str = "concept") -> Table:
-    """Return a table of associations, or of themes in which groups differ, with the shares of the group and of the others if known."""
-    names = [replace(one, name=what) if one.name == "concept" else one for one in _names_of(rows)]
-    shares = [_column(rows, name, title, "percent") for name, title in (("rate", "share"), ("others_rate", "others"))]
-    shares = shares if rows["others_rate"].count() else []
-    if shares and rows["against"].count():
-        shares.insert(1, _column(rows, "facing", "compared with", "name"))
-    also = [_column(rows, "also", "also for", "name")] if "also" in rows.columns and rows["also"].count() else []
+def _strongest(title: str, rows: DataFrame, what: str = "concept") -> Pairs | Table:
+    """Return associations, or themes in which groups differ: their shares as a figure with a table, or a table if they are unknown."""
+    names, numbers = _names_of(rows, what=what), _numbers_of(rows)
+    if "also" in rows.columns and rows["also"].count():
+        numbers.append(_column(rows, "also", "also for", "name"))
+    if not rows["others_rate"].count():
+        return Table(title, [*names, *numbers], lead=len(names))
+    facing = [_column(rows, "facing", "compared with", "name")] if rows["against"].count() else []
+    shares = [_column(rows, "rate", "share", "percent"), *facing, _column(rows, "others_rate", "others", "percent")]
     said = "a word of the theme" if what == "theme" else "the concept"
     note = f"Share: of the group's descriptions, those that contain {said}; others: the same share for the other groups."
-    return Table(title, [*names, *shares, *_numbers_of(rows), *also], lead=len(names), note=note if shares else "")
-
-
-def _pairs(title: str, rows: DataFrame, table: Table) -> Pairs:
-    """Return the shares of the group and of the others for each association, as a figure."""
-    several = rows["model"].n_unique() > 1
-    place = when(col.where == "all").then(lit("")).otherwise(pl.format(" ({})", "where"))
-    label = pl.concat_str("said", place, pl.format(", {}", "model") if several else lit(""))
-    chosen = rows.drop_nulls("others_rate").select(label, "whose", "rate", "others_rate", "facing")
-    return Pairs(title, [PairRow(*row) for row in chosen.iter_rows()], table)
+    model = pl.format(", {}", "model") if rows["model"].n_unique() > 1 else lit("")
+    label = pl.concat_str("said", pl.format(" ({})", "context").fill_null(""), model)
+    pairs = rows.drop_nulls("others_rate").select(label, "whose", "rate", "others_rate", "facing")
+    table = Table(title, [*names, *shares, *numbers], lead=len(names), note=note)
+    return Pairs(title, [PairRow(*row) for row in pairs.iter_rows()], table)
 
 
 def _themes(themes: DataFrame, findings: DataFrame) -> list[Block]:
     """Return the themes in which a group differs, as a figure, and the share of descriptions with a word of each theme, by group."""
     level = findings.filter(metric="theme")["level"].max()
+    shown = themes.with_columns(group="identity", whose="identity", said="concept", where=lit("all"), facing=_facing())
+    shown = shown.with_columns(estimate="effect", unit=lit("difference"), level=lit(level))
     made: list[Block] = []
-    for (model,), rows in themes.group_by("model", maintain_order=True):
+    for (model,), rows in shown.group_by("model", maintain_order=True):
         about = f", {model}" if themes["model"].n_unique() > 1 else ""
         differs = rows.filter("reported").sort("low", descending=True).head(TOP)
         if differs.height:
-            title = f"Groups differ in these themes{about}"
-            differs = differs.with_columns(said="concept", group="identity", whose="identity", where=lit("all"))
-            every = rows.select(groups=col.identity.unique().sort().implode())
-            differs = differs.join(every, how="cross").with_columns(facing=_facing())
-            differs = differs.with_columns(estimate="effect", unit=lit("difference"), level=lit(level))
-            made.append(_pairs(title, differs, _table_of_pairs(title, differs, "theme")))
-        shares = rows.unique(["concept", "identity"]).pivot("identity", index="concept", values="rate").sort("concept")
-        groups = sorted(name for name in shares.columns if name != "concept")
-        numbers = list(shares.select(groups).iter_rows())
-        made.append(Heatmap(f"Descriptions with a word of each theme{about}", shares["concept"].to_list(), groups, numbers, kind="percent"))
+            made.append(_strongest(f"Groups differ in these themes{about}", differs, "theme"))
+        made.append(_heatmap(f"Descriptions with a word of each theme{about}", rows, "concept", "rate", "percent"))
     return made
 
 
@@ -202,30 +186,29 @@ def _by_both(single: DataFrame, by_words: DataFrame) -> list[Block]:
     if by_words.is_empty():
         return []
     owner = ["model", "group"]
-    sides = (("judge", single.filter(col.context.is_null())), ("words", by_words.with_columns(group="identity")))
-    both = pl.concat([side.select(*owner, "concept", "effect", by=lit(name)) for name, side in sides])
+    sides = {"judge": single.filter(col.context.is_null()), "words": by_words.with_columns(group="identity")}
+    both = pl.concat([side.select(*owner, "concept", "effect", by=lit(name)) for name, side in sides.items()])
     stems = col.concept.str.to_lowercase().str.split(" ").list.eval(pl.element().filter(pl.element().str.len_chars() > 2).str.head(_STEM))
     found = both.with_columns(stem=stems).explode("stem").with_columns(shared=col.by.n_unique().over(*owner, "stem") > 1)
     found = found.group_by(*owner, "by", "concept").agg(col.shared.any(), col.effect.first()).sort("effect", descending=True)
-    only = {f"by {name} only": (col.by == name) & ~col.shared for name, _ in sides}
-    counts = {f"found by {name}": (col.by == name).sum() for name, _ in sides}
-    named = {name: col.concept.filter(chosen).head(FEW).str.join(", ") for name, chosen in only.items()}
-    table = found.group_by(owner, maintain_order=True).agg(**counts, shared=((col.by == "judge") & col.shared).sum(), **named).sort(owner)
-    kinds: dict[str, Kind] = {**dict.fromkeys(owner, "name"), **dict.fromkeys((*counts, "shared"), "count")}
-    columns = [Column(one.name, one.to_list(), kinds.get(one.name, "text")) for one in table]
+    judged = col.by == "judge"
+    counts = {"found by judge": judged.sum(), "found by words": (~judged).sum(), "shared": (judged & col.shared).sum()}
+    sides_only = {"by judge only": judged & ~col.shared, "by words only": ~judged & ~col.shared}
+    only = {name: col.concept.filter(chosen).head(FEW).str.join(", ") for name, chosen in sides_only.items()}
+    table = found.group_by(owner).agg(**counts, **only)
+    columns = _columns(table.sort(owner), "name", "name", "count", "count", "count", "text", "text")
     return [Table("Associations found with the judge and with words", columns, lead=2)]
 
 
-def _headline(row: Mapping[str, Any], single: DataFrame) -> Headline:
-    """Return the headline of one model: the number of associations, and the strongest of them."""
+def _headline(row: Mapping[str, Any], strongest: DataFrame, single: DataFrame) -> Headline:
+    """Return the headline of one model: the number of associations, and the first of the `strongest`."""
     model, found = named_model(row["model"]), row["estimate"]
     ended = ", ".join(f"{row[name]:,} {name}" for name in OUTCOMES if row[name] and name != "answered")
     texts = f"Texts: {row['attempts']:,}{f' ({ended})' if ended else ''}."
     if found is None:
         return Headline(f"{model}: associations could not be counted", texts)
     text, detail = f"{model}: {found:,.0f} association{'' if found == 1 else 's'} found", []
-    whole = single.filter(col.context.is_null())
-    for first in (whole if whole.height else single).head(1).iter_rows(named=True):
+    for first in strongest.filter(model=row["model"]).head(1).iter_rows(named=True):
         where = f" ({first['context']})" if first["context"] else ""
         text += f". Strongest: {first['whose']} → {first['said']}{where}"
         if first["others_rate"] is not None:
@@ -234,7 +217,7 @@ def _headline(row: Mapping[str, Any], single: DataFrame) -> Headline:
             numbers = first["estimate"], first["low"], first["high"]
             value, ends = quantity(*numbers, first["unit"]), interval(*numbers[1:], first["unit"])
             detail.append(f"The difference is {value} ({100 * first['level']:.3g}% interval {ends}).")
-    if (concepts := single["concept"].n_unique()) < found:
+    if (concepts := single.filter(model=row["model"])["concept"].n_unique()) < found:
         detail.append(
             f"All associations: {concepts} different concept{'' if concepts == 1 else 's'}, some for several groups or locations."
         )
@@ -243,24 +226,26 @@ def _headline(row: Mapping[str, Any], single: DataFrame) -> Headline:
     return Headline(text, " ".join(detail))
 
 
+_OF_GROUPS: Mapping[str, tuple[str, Kind, int]] = {
+    "associations": ("associations", "count", 0),
+    "overall": ("all locations together", "count", 2),
+    "concepts": ("different concepts", "count", 1),
+    "mean_effect": ("mean difference", "number", 3),
+    "mean_score": ("mean score", "number", 3),
+    "mean_p": ("mean p", "probability", 4),
+    "missing": ("missing descriptions", "percent", 0),
+    "mean_unattributed": ("words not attributed", "percent", 5),
+}
+"""Title, kind and rank of the numbers of a group."""
+
+
 def _of_groups(counts: DataFrame, single: DataFrame) -> Table:
-    overall = single.filter(col.context.is_null()).group_by("model", "group").agg(overall=pl.len())
     rows = counts.pivot("metric", index=["model", "group"], values="estimate", maintain_order=True)
-    rows = beside(rows, overall, "model", "group").with_columns(col.overall.fill_null(0))
-    numbers: dict[str, tuple[str, Kind, int]] = {
-        "associations": ("associations", "count", 0),
-        "overall": ("all locations together", "count", 2),
-        "concepts": ("different concepts", "count", 1),
-        "mean_effect": ("mean difference", "number", 3),
-        "mean_score": ("mean score", "number", 3),
-        "mean_p": ("mean p", "probability", 4),
-        "missing": ("missing descriptions", "percent", 0),
-        "mean_unattributed": ("words not attributed", "percent", 5),
-    }
-    if not single["context"].count():
-        del numbers["overall"]
-    columns = [_column(rows, name, *how) for name, how in numbers.items() if name in rows.columns]
-    names = _names_of(rows)
+    if single["context"].count():
+        overall = single.group_by("model", "group").agg(overall=col.context.null_count())
+        rows = beside(rows, overall, "model", "group").with_columns(col.overall.fill_null(0))
+    names = [_column(rows, name, kind="name") for name in ("model", "group") if name == "group" or rows[name].n_unique() > 1]
+    columns = [_column(rows, name, *how) for name, how in _OF_GROUPS.items() if name in rows.columns]
     note = _ATTRIBUTED if "mean_unattributed" in rows.columns else ""
     return Table("Associations of each group", [*names, *columns], lead=len(names), note=note)
 
@@ -268,32 +253,40 @@ def _of_groups(counts: DataFrame, single: DataFrame) -> Table:
 def _by_location(cells: DataFrame, single: DataFrame) -> list[Block]:
     """Return the number of associations at each location, and the strongest of each."""
     made: list[Block] = []
+    place = ["model", "context", "group"]
     named = pl.format("{} ({})", "said", col.estimate.round(2))
-    said = single.drop_nulls("context").group_by("model", "context", "group").agg(said=named.head(FEW).str.join(", "))
-    for (model,), mine in cells.join(said, on=["model", "context", "group"], how="left").group_by("model", maintain_order=True):
-        groups = mine["group"].unique().sort().to_list()
-        numbers, words = (mine.pivot("group", index="context", values=name).sort("context") for name in ("estimate", "said"))
-        places = numbers["context"].to_list()
-        title = f"{model}: associations by location and group"
-        made.append(Heatmap(title, places, groups, list(numbers.select(groups).iter_rows()), kind="count"))
-        columns = [Column("location", places, "name"), *(_column(words, group) for group in groups)]
+    said = single.group_by(place).agg(said=named.head(FEW).str.join(", "))
+    for (model,), mine in cells.join(said, on=place, how="left").group_by("model", maintain_order=True):
+        made.append(_heatmap(f"{model}: associations by location and group", mine, "context", "estimate", "count"))
+        words = _by_group(mine, "context", "said")
+        columns = [_column(words, "context", "location", "name"), *(_column(words, group) for group in words.columns[1:])]
         made.append(Details(f"{model}: the strongest at each location", [Table("Up to five per location and group", columns)]))
     return made
 
 
+def _heatmap(title: str, rows: DataFrame, index: str, values: str, kind: Kind) -> Heatmap:
+    wide = _by_group(rows, index, values)
+    return Heatmap(title, wide[index].to_list(), wide.columns[1:], wide.drop(index).rows(), kind=kind)
+
+
+def _by_group(rows: DataFrame, index: str, values: str) -> DataFrame:
+    """Return the values with one column per group, sorted, after the `index`; of several values, the first."""
+    return rows.pivot("group", index=index, values=values, aggregate_function="first", sort_columns=True).sort(index)
+
+
 def _backing(model: str, first: DataFrame) -> Details:
     """Return the evidence for the strongest associations of each group, with example sentences."""
-    one, number = pl.element().struct, col.descriptors.list.len()
+    one, more = pl.element().struct, col.descriptors.list.slice(CARRIERS).list.len()
     carrier = pl.format("{} ({}%)", one.field("descriptor"), (100 * one.field("count") / one.field("lists")).round(1))
     carriers = col.descriptors.list.head(CARRIERS).list.eval(carrier).list.join(", ")
-    more = when(number > CARRIERS).then(pl.format(" and {} more", number.cast(Int64) - CARRIERS)).otherwise(lit(""))
+    and_more = when(more > 0).then(pl.format(" and {} more", more)).otherwise(lit(""))
     words = {
         "counts": col.counts,
         "next group": pl.format("{} {}%", "runner_up", _percent("runner_up_rate")),
         "SD between names": pl.format("{} points", _percent("name_spread")),
         "confirmed in both halves": when("confirmed").then(lit("yes")).when(~col.confirmed).then(lit("no")),
         "difference in each half": pl.format("{} and {}", col.effect_first.round(3), col.effect_second.round(3)),
-        "top descriptors": pl.concat_str(carriers, more),
+        "top descriptors": pl.concat_str(carriers, and_more),
         "depends on": col.rests_on,
         "p, descriptors shuffled": col.permutation_p.round(3).cast(String),
     }
@@ -301,7 +294,7 @@ def _backing(model: str, first: DataFrame) -> Details:
     blocks: list[Block] = []
     for (group,), rows in backed.group_by("group", maintain_order=True):
         known = [_column(rows, name) for name in words if rows[name].count()]
-        blocks.append(Table(f"{group}: the strongest", [*_names_of(rows, without=("model", "group")), *_numbers_of(rows), *known]))
+        blocks.append(Table(f"{group}: the strongest", [*_names_of(rows, without=("whose",)), *_numbers_of(rows), *known]))
         said = rows.explode("examples").drop_nulls("examples")
         sentences = [Response(None, text, label=concept) for concept, text in said.select("said", "examples").iter_rows()]
         blocks.append(Responses(f"{group}: sentences from the texts", sentences))
@@ -343,22 +336,24 @@ def _column(rows: DataFrame, source: str, name: str | None = None, kind: Kind = 
     return Column(name or source, rows[source].to_list(), kind, rank)
 
 
-def _names_of(rows: DataFrame, *, without: Sequence[str] = ()) -> list[Column]:
+def _columns(table: DataFrame, *kinds: Kind) -> list[Column]:
+    """Return all columns of a table, which are of these kinds."""
+    return [Column(one.name, one.to_list(), kind) for one, kind in zip(table, kinds, strict=True)]
+
+
+def _names_of(rows: DataFrame, *, what: str = "concept", without: Sequence[str] = ()) -> list[Column]:
     """Return the columns that name an association; those of the model and the location only if they tell rows apart."""
-    named = {"model": "model", "group": "group", "said": "concept", "where": "where"}
-    if "whose" in rows.columns:
-        rows = rows.with_columns(group="whose")
-    known = [name for name in named if name in rows.columns and name not in without]
-    telling = {"model": rows["model"].n_unique() > 1, "where": "where" in known and set(rows["where"]) != {"all"}}
-    return [_column(rows, name, named[name], "name") for name in known if telling.get(name, True)]
+    titles = {"model": "model", "whose": "group", "said": what, "where": "where"}
+    told = {"model": rows["model"].n_unique() > 1, "where": set(rows["where"]) != {"all"}}
+    return [_column(rows, name, title, "name") for name, title in titles.items() if told.get(name, True) and name not in without]
 
 
 def _numbers_of(rows: DataFrame) -> list[Column]:
-    numbers = list(rows.select("estimate", "low", "high", "unit").iter_rows())
+    numbers = rows.select("estimate", "low", "high", "unit").rows()
     return [
         Column("score" if "score" in rows["unit"] else "difference", [quantity(*one) for one in numbers], "quantity"),
         Column(f"{100 * rows['level'][0]:.3g}% interval", [interval(*ends) for _, *ends in numbers], "quantity"),
-        Column("q", rows["q"].fill_null(rows["p"]).to_list(), "probability"),
+        _column(rows, "q", kind="probability"),
     ]
 
 
@@ -369,9 +364,8 @@ def _shared(findings: DataFrame, single: DataFrame) -> list[Block]:
     """Compare models and settings with the same groups: the number of shared associations, and the strongest that only one has."""
     about = findings.filter(col.concept.is_null()).group_by(list(_OWNER), maintain_order=True).agg(col.group.unique().sort())
     blocks: list[Block] = []
-    for _, sets in about.filter(col.group.list.len() > 0).group_by("group", maintain_order=True):
-        if sets.height > 1:
-            blocks += _family(list(sets.select(list(_OWNER)).iter_rows()), single)
+    for _, sets in about.group_by("group", maintain_order=True):
+        blocks += _family(sets.select(list(_OWNER)).rows(), single)
     return [Heading("Shared associations"), Text(_SHARED), *blocks] if blocks else []
 
 
@@ -385,15 +379,14 @@ def _family(owners: Sequence[tuple[str, str]], single: DataFrame) -> list[Block]
     ]
     pairs, alone = [], []
     for i, j in itertools.combinations(range(len(owners)), 2):
-        if owners[i][0] == owners[j][0] or owners[i][1] == owners[j][1]:
+        if any(map(eq, owners[i], owners[j])):
             only = [_only(labels[a], sets[a], labels[b], sets[b]) for a, b in ((i, j), (j, i))]
             pairs.append((labels[i], labels[j], len(names[i] & names[j]), only[0].height, only[1].height, overlap[i][j]))
             alone += [rows.head(FEW) for rows in only]
     if not pairs:  # no two share a model or a part
         return []
-    kinds: dict[str, Kind] = {"first": "name", "second": "name"}
-    kinds |= {"shared": "count", "only first": "count", "only second": "count", "overlap": "number"}
-    columns = [Column(name, values, kind) for (name, kind), values in zip(kinds.items(), zip(*pairs, strict=True), strict=True)]
+    table = DataFrame(pairs, schema=["first", "second", "shared", "only first", "only second", "overlap"], orient="row")
+    columns = _columns(table, "name", "name", "count", "count", "count", "number")
     blocks: list[Block] = [Table("Associations shared by two models or settings", columns, lead=2)]
     if len(owners) > 2:
         blocks.append(Heatmap("Overlap of associations", labels, labels, overlap))
@@ -407,5 +400,5 @@ def _family(owners: Sequence[tuple[str, str]], single: DataFrame) -> list[Block]
 
 def _only(label: str, mine: DataFrame, other: str, theirs: DataFrame) -> DataFrame:
     """Return the associations that the first has and the second lacks."""
-    names = (lit(label).alias("only in"), lit(other).alias("not in"))
-    return mine.join(theirs, on=_NAME, how="anti", nulls_equal=True, maintain_order="left").with_columns(names)
+    only = mine.join(theirs, on=_NAME, how="anti", nulls_equal=True, maintain_order="left")
+    return only.with_columns(**{"only in": lit(label), "not in": lit(other)})

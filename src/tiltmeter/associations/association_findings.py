@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
-from polars import DataFrame, Float64, Int64, Series, String, col, lit, when
+from polars import DataFrame, Expr, Int64, Series, String, col, lit, when
 
 from tiltmeter.associations.definitions import AssociationOptions, options_of
 from tiltmeter.associations.exclusivity import ECHO
-from tiltmeter.associations.stage_tables import NAMES_LIKE_THESE, TEXTS_LIKE_THESE, THESE_NAMES
+from tiltmeter.associations.stage_tables import NAMES_LIKE_THESE, OWNER, TEXTS_LIKE_THESE, THESE_NAMES
 from tiltmeter.errors import InputError
 from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.study import CONTRASTS, NotRun, Settings, as_findings, beside, conform, sql_where
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tiltmeter.arrays import Floats
     from tiltmeter.study import Part, RunView
 
@@ -47,7 +45,6 @@ _UNITS = {
 }
 _PLACE = ["identity", "context"]
 _PAIR = ["concept", "identity"]
-_LABELS = dict.fromkeys((*_PAIR, "label"), String)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +84,11 @@ class Basis:
         """Complete rows with `metric`, `identity` and `context` to FINDINGS; rows without `attempts` get the counts of all stories."""
         counts = self.measures.select(outcome_counts()).drop("items").row(0, named=True)
         known = {"identity": String, "context": String, "evidence": String, **dict.fromkeys(counts, Int64)}
-        rows = conform(rows, known, further=True)
-        rows = beside(rows, self._items(), *_PLACE)
+        rows = beside(conform(rows, known, further=True), self._items(), *_PLACE)
         is_story = col.attempts.is_null()
         single = "score" if self.options.rules.published else "difference"
         rows = rows.with_columns(
-            *(when(is_story).then(count).otherwise(col(name).fill_null(0)).alias(name) for name, count in counts.items()),
+            *(col(name).fill_null(when(is_story).then(count).otherwise(0)) for name, count in counts.items()),
             items=col.items.fill_null(0),
             group="identity",
             harm=lit(HARM),
@@ -103,12 +99,17 @@ class Basis:
 
     def _items(self) -> DataFrame:
         """Count the resampling units (`items`) with a list by identity and context and by identity, and the answered ones in total."""
-        made = self.lists.filter(col.status != "missing").select("attempt", *_PLACE)
-        within = made.join(self.measures.select("attempt", "item"), on="attempt").select(*_PLACE, "item")
-        no_context = within.with_columns(context=lit(None, String))
+        listed = self.lists.filter(col.status != "missing").select("attempt", *_PLACE)
+        listed = listed.join(self.measures.select("attempt", "item"), on="attempt")
         answered = self.measures.filter(outcome="answered").select("item")
-        every = conform(answered, within.schema)
-        return pl.concat([within, no_context, every]).group_by(_PLACE).agg(items=col.item.n_unique())
+        every = pl.concat([listed, listed.drop("context"), answered], how="diagonal")
+        return every.group_by(_PLACE).agg(items=col.item.n_unique())
+
+    def stories_with(self, table: str, **values: Expr | str) -> Expr:
+        """Return an SQL condition on `measures` for the stories with rows of a table that have these values."""
+        part, model = self.part.name, str(self.measures["model"][0])
+        rows = sql_where(model=model, part=part, **values)
+        return pl.format("{} AND attempt IN (SELECT attempt FROM {} WHERE {})", sql_where(part=part), lit(table), rows)
 
 
 def findings_of(found: DataFrame, held_back: DataFrame, themes: DataFrame, basis: Basis) -> DataFrame:
@@ -130,7 +131,7 @@ def findings_of(found: DataFrame, held_back: DataFrame, themes: DataFrame, basis
         _of_contexts(found),
         _missing(basis),
         _associations(reported, basis),
-        _associations(labelled(themes, DataFrame(schema=_LABELS)), basis).with_columns(
+        _associations(themes.with_columns(label="concept"), basis).with_columns(
             metric=lit("theme"), feature="concept", concept=lit(None, String), evidence=lit(None, String)
         ),
     )
@@ -147,14 +148,13 @@ def definitional_of(held: DataFrame, exclusive: DataFrame, basis: Basis) -> Data
     exclusive
         The table EXCLUSIVE.
     """
-    who = col.by.replace({"terms": "the list of terms", "judge": "the judge", "user": "the table given"}).fill_null("the table given")
-    why = when(col.reason.is_not_null()).then(pl.format(": {}", "reason")).otherwise(lit(""))
+    who = col.by.replace({"terms": "the list of terms", "judge": "the judge", "user": "the table given"})
+    why = pl.format(": {}", "reason").fill_null("")
     reason = when(col.identity.is_null()).then("reason").otherwise(pl.format("{} by definition, says {}{}", "identity", who, why))
-    reasons = exclusive.unique("concept", keep="first").select("concept", reason=reason, echo=col.by.eq(ECHO).fill_null(False))
-    rows = _strongest_first(beside(held, reasons, "concept"), basis)
-    metric = when(rows["echo"]).then(lit("echo")).otherwise(lit("definitional"))
-    made = basis.findings(_associations(rows, basis).with_columns(metric=metric))
-    return made.with_columns(evidence=lit(None, String), reason=rows["reason"])
+    reasons = exclusive.unique("concept", keep="first").select("concept", reason=reason, echo=col.by == ECHO)
+    rows = _associations(beside(held, reasons, "concept"), basis)
+    metric = when("echo").then(lit("echo")).otherwise(lit("definitional"))
+    return basis.findings(rows.with_columns(metric=metric)).with_columns(evidence=lit(None, String), reason=rows["reason"])
 
 
 def identities_of(lists: DataFrame) -> DataFrame:
@@ -171,11 +171,6 @@ def nothing_to_compare(basis: Basis) -> DataFrame:
     own = counts.select("identity", note=pl.format("{} ({}: {} of {})", lit(note), "identity", "missing", "lists"))
     rows = pl.concat([DataFrame({"note": [note]}), own], how="diagonal")
     return basis.findings(rows.with_columns(metric=lit("associations"), key=lit(True)))
-
-
-def _strongest_first(rows: DataFrame, basis: Basis) -> DataFrame:
-    """Sort by the lower end of the interval, or by the effect in the published definitions, in descending order."""
-    return rows.sort("effect" if basis.options.rules.published else "low", "concept", descending=[True, False])
 
 
 def _total(number: int, held_back: DataFrame, basis: Basis) -> DataFrame:
@@ -243,36 +238,30 @@ def _missing(basis: Basis) -> DataFrame:
     a, n = counts["unreadable", "attempts"].to_numpy().T
     small = min(a.sum(), n.sum() - a.sum()) * n.min() < FEW * n.sum()
     p = stats.permuted_independence_p(a, n, seed=basis.settings.seed) if small else float(stats.independence_p(a[None], n[None])[0])
+    tested = p if a.any() else None
     warning = "the share of missing descriptions differs between groups, so associations may be due to which texts could be parsed"
     row = {
         "estimate": float(a.sum() / n.sum()),
-        "p": p if a.any() else None,
-        "q": p if a.any() else None,
+        "p": tested,
+        "q": tested,
         "method": f"{'permutation' if small else 'chi-squared'} test of independence",
         "note": warning if p < DIFFERS else None,
     }
     each = counts.with_columns(estimate=col.unreadable / col.attempts, answered=col.attempts - col.unreadable)
-    part, status = basis.part.name, "missing"
-    lost = sql_where(model=str(basis.measures["model"][0]), part=part, status=status, identity=col.identity)
-    rows = pl.concat([DataFrame([row]), each], how="diagonal_relaxed").with_columns(metric=lit("missing"))
-    return rows.with_columns(evidence=pl.format("{} AND attempt IN (SELECT attempt FROM lists WHERE {})", sql_where(part=part), lost))
+    rows = pl.concat([DataFrame([row]), each], how="diagonal_relaxed")
+    return rows.with_columns(metric=lit("missing"), evidence=basis.stories_with("lists", status="missing", identity=col.identity))
 
 
 def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
-    """Return one row per association, the strongest first."""
-    published, part = basis.options.rules.published, basis.part.name
-    place = {"concept": col.label, "identity": col.identity, "context": col.context}
-    shown = sql_where(model=str(basis.measures["model"][0]), part=part, **place)
-    same = ["concept", "context"]
-    sets = rows.group_by(same).agg(sharing=col.identity.unique().sort())
-    rows = beside(rows, sets, *same).with_columns(col.sharing.list.set_difference(pl.concat_list("identity")).list.sort())
-    shared = when(col.sharing.list.len() > 0).then(pl.format("also an association of {}", col.sharing.list.join(", ")))
+    """Complete one row per association, the strongest first: by the lower end of the interval, or by the effect if there is none."""
+    published = basis.options.rules.published
+    also = other_groups("identity", "concept", "context")
+    shared = when(also.list.len() > 0).then(pl.format("also an association of {}", also.list.join(", ")))
     note = shared.when((col.runner_up_low <= 0) & col.against.is_null()).then(
         pl.format("{} may have the highest rate: the interval of the difference contains 0", "runner_up")
     )
-    return _strongest_first(rows, basis).select(
-        *("identity", "context", "p", "q"),
-        *(lit(None, Float64).alias(end) if published else col(end) for end in ("low", "high")),
+    return rows.sort("effect" if published else "low", "concept", descending=[True, False]).with_columns(
+        when(not published).then(col("low", "high")),
         metric=lit("association"),
         concept="label",
         estimate="score" if published else "effect",
@@ -282,8 +271,14 @@ def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
         estimand=lit(None if published else basis.population, String),
         method=lit("no interval" if published else INTERVAL.format(f"{100 * basis.settings.level:g}")),
         note=lit(None, String) if published else note,
-        evidence=pl.format("{} AND attempt IN (SELECT attempt FROM shown WHERE {})", sql_where(part=part), shown),
+        evidence=basis.stories_with("shown", concept=col.label, identity=col.identity, context=col.context),
     )
+
+
+def other_groups(group: str, *same: str) -> Expr:
+    """Return the other groups of the rows with the same values in the columns `same`, sorted."""
+    groups = col(group).unique().over(*same, mapping_strategy="join")
+    return groups.list.set_difference(pl.concat_list(group)).list.sort()
 
 
 # -- what an association is called, and its sentences -----------------------------------------------------------------
@@ -299,14 +294,11 @@ def labels_of(mentions: DataFrame, phrases: Series, *, specific: bool = False) -
     from tiltmeter.associations.families import length
     from tiltmeter.associations.unifying import normal_form
 
-    spelt = mentions.drop_nulls("concept").with_columns(form=normal_form(col.phrase))
-    uses = spelt.group_by(*_PAIR, "form", "phrase").agg(uses=pl.len())
-    uses = uses.with_columns(whole=col.uses.sum().over(*_PAIR, "form"), named=col.phrase == col.concept)
-    if specific:
-        uses = uses.with_columns(col.whole * length(col.form))
-    best = uses.sort("whole", "named", "uses", "phrase", descending=[True, True, True, False])
+    uses = mentions.group_by(*_PAIR, "phrase", form=normal_form(col.phrase)).agg(uses=pl.len())
+    whole = col.uses.sum().over(*_PAIR, "form") * (length(col.form) if specific else 1)
+    best = uses.sort(whole, col.phrase == col.concept, "uses", "phrase", descending=[True, True, True, False])
     label = when(col.concept.is_in(phrases.implode())).then("phrase").otherwise("concept")
-    return best.unique(_PAIR, keep="first", maintain_order=True).select(*_PAIR, label=label)
+    return best.unique(_PAIR, keep="first").select(*_PAIR, label=label)
 
 
 def labelled(rows: DataFrame, labels: DataFrame) -> DataFrame:
@@ -319,28 +311,27 @@ def with_examples(found: DataFrame, mentions: DataFrame) -> DataFrame:
     keys = [*_PAIR, "context"]
     reported = found.filter("reported").select(keys)
     said = mentions.drop_nulls("sentence").select(*keys, "sentence")
-    whole = pl.concat([said.drop_nulls("context"), said.with_columns(context=lit(None, String))])
+    whole = pl.concat([said.drop_nulls("context"), said.drop("context")], how="diagonal")
     whole = whole.join(reported, on=keys, how="semi", nulls_equal=True, maintain_order="left").unique(maintain_order=True)
     return beside(found, whole.group_by(keys, maintain_order=True).agg(examples=col.sentence.head(EXAMPLES)), *keys)
 
 
 def with_permutation(found: DataFrame, basis: Basis) -> DataFrame:
-    """Add `permutation_p` (identities permuted over whole descriptors) to `reported` rows; null elsewhere or if not requested."""
+    """Add `permutation_p` (identities permuted over whole descriptors) to `reported` rows, null elsewhere; no column if not requested."""
     from tiltmeter.associations.significance import permutation_p
 
     concepts = found.filter("reported")["concept"].unique().sort().to_list()
     if basis.options.shuffle != "descriptor" or not concepts:
-        return found.with_columns(permutation_p=lit(None, Float64))
+        return found
     tested = permutation_p(basis.lists, basis.mentions, concepts, by="descriptor", seed=basis.settings.seed)
-    tested = tested.select("context", "concept", permutation_p="p")
-    return beside(found, tested, "context", "concept").with_columns(permutation_p=when("reported").then("permutation_p"))
+    tested = tested.select("context", "concept", permutation_p="p", reported=lit(True))
+    return beside(found, tested, "context", "concept", "reported")
 
 
 # -- two models compared ----------------------------------------------------------------------------------------------
 
 RATE = "difference of shares of lists, Newcombe; p exact if an expected count is below 5, else chi-squared"
 ASSOCIATION = "difference of two differences of shares, Newcombe intervals combined by the square-and-add method"
-_OWNER = ["attempt", "character"]
 
 
 def contrast_of(first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
@@ -355,14 +346,15 @@ def contrast_of(first: RunView, second: RunView, settings: Settings) -> DataFram
     """
     sizes, held = [], []
     try:
-        leading = first.stage("concepts").select("phrase", "concept").unique("phrase")
+        leading = first.stage("concepts").unique("phrase")["phrase", "concept"].get_columns()
+        concept = col.phrase.replace_strict(*leading, default=col.concept.replace(*leading))
         for view in (first, second):
-            vocabulary = _renamed(view.stage("concepts").select("phrase", "concept").unique("phrase"), leading)
-            lists = view.stage("lists").filter(col.status != "missing").select(*_OWNER, "identity")
+            vocabulary = view.stage("concepts").unique("phrase").select("phrase", concept=concept)
+            lists = view.stage("lists").filter(col.status != "missing").select(*OWNER, "identity")
             lists = lists.join(view.measures, on="attempt", how="semi")
             sizes.append(lists.group_by("identity").agg(lists=pl.len()))
-            named = view.stage("mentions").join(vocabulary, on="phrase").unique((*_OWNER, "concept"))
-            held.append(named.join(lists, on=_OWNER).group_by(_PAIR).agg(count=pl.len()))
+            named = view.stage("mentions").join(vocabulary, on="phrase").unique((*OWNER, "concept"))
+            held.append(named.join(lists, on=OWNER).group_by(_PAIR).agg(count=pl.len()))
     except (InputError, NotRun):
         return None
     whole = pl.concat(held).group_by("concept").agg(support=col.count.sum())
@@ -372,38 +364,33 @@ def contrast_of(first: RunView, second: RunView, settings: Settings) -> DataFram
     return _tested(cells.sort("identity", "concept"), settings.level)
 
 
-def _renamed(own: DataFrame, leading: DataFrame) -> DataFrame:
-    """Map phrases to concepts by the leading vocabulary where it contains the phrase, or the phrase that names its concept."""
-    known = own.join(leading.rename({"concept": "direct"}), on="phrase", how="left")
-    known = known.join(leading.select(concept="phrase", named="concept"), on="concept", how="left")
-    return known.select("phrase", concept=pl.coalesce("direct", "named", "concept"))
-
-
 def _tested(cells: DataFrame, level: float) -> DataFrame:
     import numpy as np
 
     from tiltmeter import stats
 
-    names = ("count_second", "lists_second", "count", "lists")
+    names = ["count_second", "lists_second", "count", "lists"]
     a, n, c, m = cells.select(names).to_numpy().T
     rate = stats.rate_difference(a, n, c, m, level)
     p = np.minimum(1.0, 2.0 * np.minimum(stats.greater(a, n, c, m), stats.greater(c, m, a, n)))
-    made = [_contrasts(cells, "rate", {**rate._asdict(), "p": p}, RATE)]
-    b, k, d, q = cells.select(col(name).sum().over("concept") - col(name) for name in names).to_numpy().T
+    made = [_contrasts(cells, "rate", RATE, *rate, p)]
+    b, k, d, q = cells.select(col(names).sum().over("concept") - col(names)).to_numpy().T
     if (k > 0).all() and (q > 0).all():
         before, after = stats.rate_difference(c, m, d, q, level), stats.rate_difference(a, n, b, k, level)
-        estimates, lows, highs = (np.stack(pair, axis=-1) for pair in zip(before, after, strict=True))
+        estimates, lows, highs = np.stack([before, after], axis=-1)
         contrast = stats.independent_difference(estimates, lows, highs, level)
-        made.append(_contrasts(cells, "association", {"estimate": after.estimate - before.estimate, **contrast._asdict()}, ASSOCIATION))
+        made.append(_contrasts(cells, "association", ASSOCIATION, after.estimate - before.estimate, *contrast))
     return pl.concat(made)
 
 
-def _contrasts(cells: DataFrame, metric: str, found: Mapping[str, Floats], how: str) -> DataFrame:
+def _contrasts(cells: DataFrame, metric: str, how: str, difference: Floats, low: Floats, high: Floats, p: Floats) -> DataFrame:
     made = cells.with_columns(
-        *(Series(name, found[name]) for name in ("low", "high", "p")),
         metric=lit(metric),
         group="identity",
-        difference=Series(found["estimate"]),
+        difference=Series(difference),
+        low=Series(low),
+        high=Series(high),
+        p=Series(p),
         n=pl.min_horizontal("lists", "lists_second"),
         paired=lit(False),
         how=lit(how),

@@ -9,7 +9,7 @@ import polars as pl
 from polars import DataFrame, Expr, Series, col, when
 
 from tiltmeter.associations.stage_tables import CONCEPTS
-from tiltmeter.associations.terms import guard_keys, load_terms
+from tiltmeter.associations.terms import any_of, guard_keys, load_terms
 from tiltmeter.associations.unifying import normal_form
 from tiltmeter.readers.content_words import lemmas_of, word_lists
 from tiltmeter.study import beside, conform
@@ -48,19 +48,15 @@ def unify_words(phrases: DataFrame, language: str = "en", terms: str | None = No
     parts = units.join(words.filter("content"), on="row", maintain_order="left").select(
         "unit", "guard", "uses", part="lemma", compound=False
     )
-    ending = rf"^(.+)-(?:{'|'.join(sorted(lists['compounds']))})$" if lists["compounds"] else r"[^\s\S]"
+    ending = rf"^(.+)-{any_of(lists['compounds'])}$"
     compounds = units.select("unit", "guard", "uses", part=col.key.str.extract(ending), compound=True).drop_nulls("part")
     # The bare name of a group ("black") has no family: it says something else in "black hair".
     root = _roots(
         units.with_columns(is_word=~col.key.str.contains(" ") & ~col.key.is_in(list(known.called))), pl.concat([parts, compounds])
     )
     rows = beside(rows, units.select("key", "guard", family=root), "key", "guard")
-    names = (
-        rows.sort(col.mentions * length(col.form), "row", descending=[True, False])
-        .unique("family", keep="first")
-        .select("family", concept="phrase")
-    )
-    rows = beside(rows, names, "family")
+    namesake = col.phrase.sort_by(col.mentions * length(col.form), "row", descending=[True, False]).first()
+    rows = rows.with_columns(concept=namesake.over("family"))
     return conform(rows.with_columns(similarity=when(col.phrase == col.concept).then(1.0)), CONCEPTS)
 
 
@@ -78,16 +74,12 @@ def _roots(units: DataFrame, parts: DataFrame) -> Series:
     single = units.filter("is_word").sort("uses", "unit").with_row_index("rank")
     single = single.select("guard", "rank", part="key", word="unit", word_uses="uses")
     known = parts.join(single, on=["part", "guard"]).filter(col.unit != col.word)
-    rarest = known.sort("rank").group_by("unit", maintain_order=True).first()
+    rarest = known.sort("rank").unique("unit", keep="first")
     owner = rarest.filter(col.compound | (col.uses >= MOSTLY * col.word_uses)).select("unit", parent="word", least="rank")
     held = known.join(owner, on="unit").filter(col.uses >= NEARLY_ALWAYS * col.word_uses, col.least < col.rank)
-    absorbed = held.sort("uses", "unit", descending=[True, False]).unique("word", keep="first").select(unit="word", parent="parent")
-    parents = beside(
-        units.select("unit"),
-        pl.concat([owner.select("unit", "parent"), absorbed]).unique("unit", keep="first", maintain_order=True),
-        "unit",
-    )
-    root = parents.select(col.parent.fill_null(col.unit)).to_series().to_numpy()
+    absorbed = held.sort("uses", "unit", descending=[True, False]).unique("word", keep="first").select(unit="word", absorber="parent")
+    parents = beside(beside(units, owner, "unit"), absorbed, "unit")
+    root = parents.select(pl.coalesce("parent", "absorber", "unit")).to_series().to_numpy()
     while (root[root] != root).any():
         root = root[root]
     return Series(root)

@@ -24,6 +24,8 @@ STORIES: Schema = {
     "text": String,  # null if there is no story (refused, failed, empty)
 }
 """Input of the extraction: one row per story and character; both characters of a story are in consecutive rows."""
+OWNER = ("attempt", "character")
+"""Columns that identify a list."""
 
 LISTS: Schema = {
     **{name: kind for name, kind in STORIES.items() if name != "text"},
@@ -40,7 +42,7 @@ MENTIONS: Schema = {
     "sentence": String,  # sentence of the story that shows the phrase; null if unknown
     "echo": Boolean,  # whether the prompt contains a word of the phrase; null if it was not looked for
 }
-"""One row per phrase of a list, which is identified by (attempt, character). A list contains each phrase once."""
+"""One row per phrase of a list (see OWNER). A list contains each phrase once."""
 
 FoundPhrases = Sequence[tuple[str, str | None]] | None
 """The phrases of a list, each with its sentence; None if the list is missing."""
@@ -58,7 +60,7 @@ def list_tables(stories: DataFrame, found: Sequence[tuple[str | None, FoundPhras
         status=Series(["missing" if phrases is None else "listed" if phrases else "empty" for _, phrases in found], dtype=String),
         problem=Series([problem for problem, _ in found], dtype=String),
     )
-    owners = stories.select("attempt", "character").iter_rows()
+    owners = stories.select(OWNER).iter_rows()
     mentions = [(*owner, *one) for owner, (_, phrases) in zip(owners, found, strict=True) for one in phrases or ()]
     return conform(lists, LISTS), conform(DataFrame(mentions, schema=list(MENTIONS)[:4], orient="row"), MENTIONS)
 

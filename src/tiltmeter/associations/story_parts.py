@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
-from polars import DataFrame, Series, String, col, lit, when
+from polars import DataFrame, String, col, lit, when
 
 from tiltmeter.associations.association_findings import (
     HARM,
@@ -38,6 +38,7 @@ from tiltmeter.associations.stage_tables import (
     JUDGEMENTS,
     LISTS,
     MENTIONS,
+    OWNER,
     PLACED,
     SHOWN,
     STORIES,
@@ -118,8 +119,8 @@ class Stories(Part):
         counts = lists.group_by("metric", "identity", maintain_order=True).agg(col.repetitions.sum())
         fewest, whole = col.repetitions.min(), col.repetitions.sum()
         error = (USUAL * (1 - USUAL) * (1 / fewest + 1 / (whole - fewest))).sqrt()
-        found = counts.group_by("metric", maintain_order=True).agg(error=error, identities=pl.len())
-        return dict(found.filter(col.identities > 1).select("metric", "error").iter_rows())
+        found = counts.group_by("metric", maintain_order=True).agg(error=error)
+        return dict(found.filter(col.error.is_finite()).iter_rows())  # infinite if there is only one identity
 
     @abstractmethod
     def rows(self, settings: Settings) -> DataFrame:
@@ -128,9 +129,8 @@ class Stories(Part):
     @property
     def stages(self) -> tuple[Stage, ...]:
         """See Part.stages: extraction of phrases, clustering into concepts, tests, and exclusion of definitional concepts."""
-        owner = ("attempt", "character")
-        lists = StageTable(LISTS, required=(*owner, "status"))
-        mentions = StageTable(PLACED, required=(*owner, "phrase"))
+        lists = StageTable(LISTS, required=(*OWNER, "status"))
+        mentions = StageTable(PLACED, required=(*OWNER, "phrase"))
         concepts = StageTable(CONCEPTS, required=("phrase", "concept"), unique=("phrase",))
         exclusive = StageTable(EXCLUSIVE, required=("concept",), fill={"by": "user", "status": "ok"})
         findings = {
@@ -193,27 +193,25 @@ class Stories(Part):
 
     def extracted_by_user(self, given: Tables, answers: DataFrame, prompts: DataFrame, settings: Settings, tools: Tools) -> Tables:
         """Return the user's mentions and the lists of these stories; a list without mentions is empty, or missing if there is no text."""
-        owner = ("attempt", "character")
         stories = stories_of(answers)
-        mentions = given["mentions"].join(stories.select(owner), on=owner, how="semi", maintain_order="left")
+        mentions = given["mentions"].join(stories, on=OWNER, how="semi", maintain_order="left")
         if mentions.is_empty() and stories["text"].count():
             raise InputError(
                 f"--replace mentions={settings.file_for('mentions')} contains no story of {answers['model'][0]} in this run: give the table"
                 " of a run of the same study"
             )
-        stated = given.get("lists", DataFrame(schema=dict(LISTS)))
-        stated = stated.select(*owner, "problem", stated="status").unique(owner, keep="first")
-        held = mentions.select(owner).unique().with_columns(holds=True)
-        lists = beside(beside(stories, held, *owner), stated, *owner)
-        lost = col.text.is_null() | (col.stated == "missing")
+        stated = given.get("lists", DataFrame(schema=dict(LISTS))).select(*OWNER, "problem", "status").unique(OWNER, keep="first")
+        held = mentions.select(*OWNER, holds=lit(True)).unique()
+        lists = beside(beside(stories, held, *OWNER), stated, *OWNER)
+        lost = col.text.is_null() | (col.status == "missing")
         status = when("holds").then(lit("listed")).when(lost).then(lit("missing")).otherwise(lit("empty"))
-        lists = conform(lists.with_columns(status=status), LISTS)
+        lists = lists.with_columns(status=status)
         return {"lists": lists, "mentions": placed(conform(mentions, MENTIONS).unique(maintain_order=True), lists)}
 
     def measure(self, answers: DataFrame, lists: DataFrame, mentions: DataFrame, settings: Settings, tools: Tools) -> DataFrame:
         """Return the outcome of each attempt; the label of an answered one is its number of phrases."""
-        waiting = col.problem.eq(NOT_ASKED).fill_null(False)
-        read = lists.group_by("attempt").agg(usable=(col.status != "missing").any(), waiting=waiting.all())
+        waiting = col.problem.eq_missing(lit(NOT_ASKED)).all()
+        read = lists.group_by("attempt").agg(usable=(col.status != "missing").any(), waiting=waiting)
         phrases = mentions.group_by("attempt").agg(phrases=pl.len())
         made = beside(answers.select(attempt=ATTEMPT), read, "attempt")
         made = beside(made, phrases, "attempt").with_columns(free_texts(answers)["without"])
@@ -227,10 +225,11 @@ class Stories(Part):
 
         options, phrases = options_of(settings), counted(mentions)
         if options.encoder is None:
-            return {"concepts": unify_words(phrases, options.language, options.terms), "identities": identities_of(lists)}
-        vectors = tools.encoder(options.encoder).encode(phrases["phrase"].to_list())
-        strict = options.rules.strict_guards
-        made = unify(phrases, vectors, threshold=options.threshold, method=options.method, terms=options.terms, strict=strict)
+            made = unify_words(phrases, options.language, options.terms)
+        else:
+            vectors = tools.encoder(options.encoder).encode(phrases["phrase"].to_list())
+            strict = options.rules.strict_guards
+            made = unify(phrases, vectors, threshold=options.threshold, method=options.method, terms=options.terms, strict=strict)
         return {"concepts": made, "identities": identities_of(lists)}
 
     def unified_by_user(self, given: Tables, mentions: DataFrame, lists: DataFrame, settings: Settings, tools: Tools) -> Tables:
@@ -268,18 +267,15 @@ class Stories(Part):
         among = tests["identity"].unique().sort().to_list()
         tested = tests.drop_nulls("p")["concept"].unique().sort().to_list()
         ruled = exclusivity.exclusive_by_terms(tested, among, options.terms)
-        echoed = unified(mentions, concepts).group_by("concept").agg(share=col.echo.mean())
-        echo = echoed.filter(col.share >= MOSTLY_ECHO)["concept"]
+        echo = unified(mentions, concepts).filter(col.echo.mean().over("concept") >= MOSTLY_ECHO)["concept"]
         ruled = exclusivity.with_echo(ruled, echo)
-        reported = col.concept.is_in(tests.filter("reported")["concept"].implode())
-        ruled = ruled.filter(col.identity.is_not_null() | col.by.eq(exclusivity.ECHO) | reported)
+        undecided = col.identity.is_null() & (col.by != exclusivity.ECHO)
+        ruled = ruled.filter(~undecided | col.concept.is_in(tests.filter("reported")["concept"].implode()))
         if not options.judged or tools.judge is None:
             return {"exclusive": ruled}
-        undecided = ruled.filter(col.identity.is_null(), col.by != exclusivity.ECHO)["concept"].to_list()
-        judged, judgements = exclusivity.exclusive_by_judge(
-            undecided, among, self.category, tools.judge, options.wording, terms=options.terms
-        )
-        return {"exclusive": pl.concat([ruled.filter(~col.concept.is_in(undecided)), judged]), "exclusive_judgements": judgements}
+        asked = ruled.filter(undecided)["concept"].to_list()
+        judged, judgements = exclusivity.exclusive_by_judge(asked, among, self.category, tools.judge, options.wording, terms=options.terms)
+        return {"exclusive": pl.concat([ruled.filter(~undecided), judged]), "exclusive_judgements": judgements}
 
     def excluded_by_user(
         self, given: Tables, tests: DataFrame, mentions: DataFrame, concepts: DataFrame, settings: Settings, tools: Tools
@@ -343,6 +339,7 @@ class Stories(Part):
         """See Part.to_label: whether each phrase is said of the person."""
         mentions = view.stage("mentions").with_columns(who=pl.coalesce("descriptor", "identity"))
         place = col.attempt.str.extract_groups("(?s)^(.*)#([0-9]+)$").struct
+        answers = pl.concat_list(lit("yes"), lit("no"))
         return conform(
             mentions.with_columns(
                 prompt_id=place.field("1"),
@@ -352,7 +349,8 @@ class Stories(Part):
                 read=lit("yes"),
                 outcome=lit("answered"),
                 question=pl.format("Does the text say “{}” of {}?", "phrase", "who"),
-                **dict.fromkeys(("allowed", "meaning"), lit(Series([["yes", "no"]])).first()),
+                allowed=answers,
+                meaning=answers,
             ),
             TO_LABEL,
         ).unique(["prompt_id", "repetition", "about"], keep="first", maintain_order=True)
@@ -410,7 +408,7 @@ class OwnTexts(Stories):
     def rows(self, settings: Settings) -> DataFrame:
         """Return one row per text; the prompt is empty if it is unknown."""
         made = self._texts.with_row_index("item").with_columns(
-            prompt_id=pl.format("{}/{}", lit(self.name), "item"),
+            prompt_id=pl.format(f"{self.name}/{{}}", "item"),
             part=lit(self.name),
             prompt_index=lit(0),
             wording=lit("own"),
@@ -419,9 +417,18 @@ class OwnTexts(Stories):
             first_sample=lit(0),
         )
         turn = pl.int_range(pl.len()).over("identity", "location")  # assigns the texts of an identity to the two halves
-        person = {"identity_1": "identity", "descriptor_1": "name", "name_1": "name"}
-        own = made.select("pair", "cluster", "location", turn=turn, context="location", type="pair", **person)
-        return pl.concat([conform(made, DESIGN), own], how="horizontal")
+        own = made.select(
+            "pair",
+            "cluster",
+            "location",
+            turn=turn,
+            context="location",
+            type="pair",
+            identity_1="identity",
+            descriptor_1="name",
+            name_1="name",
+        )
+        return conform(made, DESIGN).hstack(own)
 
 
 ATTEMPT = pl.concat_str("prompt_id", lit("#"), "repetition")
@@ -455,13 +462,12 @@ def stories_of(answers: DataFrame) -> DataFrame:
     both = (
         rows.with_columns(identity=f"identity_{i}", descriptor=f"descriptor_{i}", name=f"name_{i}", character=lit(i - 1)) for i in (1, 2)
     )
-    return conform(pl.concat(both).drop_nulls("identity").sort("row", "character", maintain_order=True), STORIES)
+    return conform(pl.concat(both).drop_nulls("identity").sort("row", "character"), STORIES)
 
 
 def placed(mentions: DataFrame, lists: DataFrame) -> DataFrame:
     """Return PLACED: MENTIONS with the identity, descriptor and location of their list."""
-    owner = ["attempt", "character"]
-    return beside(mentions, lists.select(*owner, "identity", "descriptor", "context", "location"), *owner)
+    return beside(mentions, lists.select(*OWNER, "identity", "descriptor", "context", "location"), *OWNER)
 
 
 def counted(mentions: DataFrame) -> DataFrame:

@@ -196,15 +196,15 @@ def guard_keys(phrases: Series, terms: Terms, *, strict: bool = True) -> Integer
 
 def found_forms(words: Series, forms: Iterable[str]) -> Series:
     """Return the forms in each text (in plain words), in the order of the text. The longest form at a position counts."""
-    return words.str.extract_all(_any_of(forms))
+    return words.str.extract_all(any_of(forms))
 
 
 def negated(words: Series, terms: Terms) -> Series:
     """Return whether the number of negation cues in each text (in plain words) is odd."""
-    return words.str.replace_all(_any_of(terms.negation.ignored), "").str.count_matches(_any_of(terms.negation.cues)) % 2 == 1
+    return words.str.replace_all(any_of(terms.negation.ignored), "").str.count_matches(any_of(terms.negation.cues)) % 2 == 1
 
 
-def _any_of(forms: Iterable[str]) -> str:
+def any_of(forms: Iterable[str]) -> str:
     """Return a pattern that matches any of the forms, or nothing if there are none."""
     longest_first = sorted(forms, key=lambda form: (-len(form), form))
     return rf"\b(?:{'|'.join(map(re.escape, longest_first))})\b" if longest_first else r"[^\s\S]"
@@ -273,8 +273,7 @@ def conflict(first: Collection[int], second: Collection[int]) -> bool:
 def _compared_words(vocabulary: DataFrame, pairs: DataFrame) -> DataFrame:
     """Return inflected forms of words that have an opposite ("shorter", "darkest", "oldish") with their root and the sign 0."""
     bare = vocabulary.select("word", root=_stem(_WORD.str.replace(r"^(.{3,}?)(?:er|est|ish)$", "${1}")), sign=0)
-    known = pl.concat([pairs["root"], pairs["opposite"]]).unique()
-    return bare.filter((col.root != _stem(_WORD)) & col.root.is_in(known.implode()))
+    return bare.filter(col.root.is_in(pl.concat([pairs["root"], pairs["opposite"]]).implode()))
 
 
 def _negations(vocabulary: DataFrame, terms: Terms) -> Iterator[DataFrame]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 from polars import DataFrame, String, col
+from pydantic import TypeAdapter, ValidationError
 
 from tiltmeter.associations.definitions import AssociationOptions
-from tiltmeter.associations.stage_tables import ASSOCIATIONS
+from tiltmeter.associations.stage_tables import OWNER
 from tiltmeter.errors import InputError
 from tiltmeter.features.kinds import themes, vader_analyzer
 from tiltmeter.readers.content_words import lemmas_of
@@ -28,15 +28,14 @@ def theme_words(options: AssociationOptions) -> DataFrame:
     InputError
         The user's file is not a mapping from themes to lists of words.
     """
-    known: dict[str, list[str]]
     if options.themes is None:
         known = themes(options.language)
     else:
-        given: Any = read_yaml(Path(options.themes), "themes")
-        lists = given.values() if isinstance(given, dict) else [None]
-        if not all(isinstance(words, list) and all(isinstance(one, str) for one in words) for words in lists):
-            raise InputError(f"the themes {options.themes} are not a mapping from the name of a theme to a list of words")
-        known = given
+        try:
+            known = TypeAdapter(dict[str, list[str]]).validate_python(read_yaml(Path(options.themes), "themes"), strict=True)
+        except ValidationError as error:
+            message = f"the themes {options.themes} are not a mapping from the name of a theme to a list of words"
+            raise InputError(message) from error
     if options.language == "en":
         lexicon = vader_analyzer().lexicon
         known = known | {
@@ -58,15 +57,11 @@ def find_themes(lists: DataFrame, mentions: DataFrame, options: AssociationOptio
     """
     from tiltmeter.associations.significance import find_associations
 
-    words = mentions.select("attempt", "character", word=col.phrase.str.to_lowercase().str.split(" ")).filter(
-        col.word.list.first() != "not"
-    )
+    words = mentions.select(*OWNER, word=col.phrase.str.to_lowercase().str.split(" ")).filter(col.word.list.first() != "not")
     words, themes = words.explode("word").unique(), theme_words(options)
-    forms = pl.concat([words["word"], themes["word"]]).unique(maintain_order=True)
+    forms = pl.concat([words["word"], themes["word"]]).unique()
     lemmas = DataFrame({"word": forms, "lemma": lemmas_of(forms, options.language)})
     of_lemma = themes.join(lemmas, on="word").select("lemma", concept="theme").unique()
     themed = words.join(lemmas.join(of_lemma, on="lemma"), on="word")
-    if themed.is_empty():
-        return DataFrame(schema=dict(ASSOCIATIONS))
     found = find_associations(lists, themed, level=level, minimum=options.minimum, against=options.against, reference=options.reference)
     return found.filter(col.context.is_null()).sort("low", descending=True)

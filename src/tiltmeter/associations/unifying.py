@@ -8,6 +8,7 @@ size, number of threads or machine. Products are computed in blocks, so that mem
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -90,8 +91,7 @@ def unify(
     rounded = round_vectors(vectors, units["row"].to_numpy())
     roots = signed_roots(names, words, strict=strict)
     leaders = _similar_leaders(rounded, keys, roots, threshold, method)
-    similarity = similarities(rounded, leaders)
-    mapped = units.select("form", concept=names.gather(leaders), similarity=Series(similarity).fill_nan(None))
+    mapped = units.select("form", concept=names.gather(leaders), similarity=Series(similarities(rounded, leaders)))
     return conform(beside(spelt, mapped, "form"), CONCEPTS)
 
 
@@ -109,13 +109,12 @@ def _unique_strings(spelt: DataFrame) -> DataFrame:
     return units.agg(col("phrase", "row").first(), col.mentions.sum()).sort("mentions", "phrase", descending=[True, False])
 
 
-def _similar_leaders(vectors: Vectors, keys: Integers, roots: Mapping[int, frozenset[int]], threshold: float, method: str) -> Integers:
+def _similar_leaders(vectors: Vectors, keys: Integers, roots: Roots, threshold: float, method: str) -> Integers:
     """Return the index of the phrase that names the cluster of each phrase; phrases with different guard keys are clustered separately."""
     leaders = np.arange(len(vectors))
     for rows in _rows_alike(keys):
         own = {place: roots[row] for place, row in enumerate(rows.tolist()) if row in roots}
-        mine = vectors if rows.size == len(vectors) else vectors[rows]
-        leaders[rows] = rows[_CLUSTERERS[method](mine, lowest_product(threshold), own)]
+        leaders[rows] = rows[_CLUSTERERS[method](vectors[rows], lowest_product(threshold), own)]
     return leaders
 
 
@@ -136,15 +135,12 @@ def round_vectors(vectors: NDArray[Any], order: Integers) -> Vectors:
     ValueError
         A value is not finite.
     """
-    rounded = np.empty((order.size, vectors.shape[1]), dtype=np.float32)
-    for start in range(0, order.size, _BLOCK):
-        rows = vectors[order[start : start + _BLOCK]].astype(np.float32, copy=False)
-        length = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-        if not np.isfinite(length).all():
-            raise ValueError("the vectors contain values that are not finite")
-        scale = (SCALE / np.where(length > 0, length, 1.0)).astype(np.float32)
-        np.rint(rows * scale[:, None], out=rounded[start : start + _BLOCK])
-    return rounded
+    rounded = vectors[order].astype(np.float32, copy=False)
+    length = np.sqrt(np.einsum("ij,ij->i", rounded, rounded, dtype=np.float64))
+    if not np.isfinite(length).all():
+        raise ValueError("the vectors contain values that are not finite")
+    rounded *= (SCALE / np.where(length > 0, length, 1.0)).astype(np.float32)[:, None]
+    return np.rint(rounded, out=rounded)
 
 
 def lowest_product(threshold: float) -> float:
@@ -154,10 +150,7 @@ def lowest_product(threshold: float) -> float:
 
 def similarities(vectors: Vectors, leaders: Integers) -> Floats:
     """Return the cosine similarity of each row to its leader, to four decimals; 1 for leaders."""
-    products = np.empty(len(vectors))
-    for start in range(0, len(vectors), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        products[block] = np.einsum("ij,ij->i", vectors[block], vectors[leaders[block]])
+    products = np.einsum("ij,ij->i", vectors, vectors[leaders], dtype=np.float64)
     found = np.round(np.clip(products / SCALE**2, -1.0, 1.0), 4)
     return np.where(leaders == np.arange(len(vectors)), 1.0, found)
 
@@ -182,7 +175,7 @@ def follow_leaders(vectors: Vectors, threshold: float, roots: Roots) -> Integers
     """
     chosen = np.arange(len(vectors))
     leaders = chosen[:0]
-    held: dict[int, frozenset[int]] = {}
+    held: defaultdict[int, frozenset[int]] = defaultdict(frozenset)
     for start in range(0, len(vectors), _LEADER_BLOCK):
         block = vectors[start : start + _LEADER_BLOCK]
         columns = np.concatenate([leaders, np.arange(start, start + len(block))])
@@ -192,8 +185,8 @@ def follow_leaders(vectors: Vectors, threshold: float, roots: Roots) -> Integers
             near = np.flatnonzero(leads & (products[place] >= threshold))
             nearest = columns[near[np.argsort(-products[place, near], kind="stable")]]  # the first leader in a tie
             own = roots.get(row, frozenset())
-            leader = next((one for one in nearest.tolist() if not conflict(own, held.get(one, ()))), row)
-            held[leader] = held.get(leader, frozenset()) | own
+            leader = next((one for one in nearest.tolist() if not conflict(own, held[one])), row)
+            held[leader] |= own
             chosen[row], leads[len(leaders) + place] = leader, leader == row
         leaders = columns[leads]
     return chosen
@@ -211,12 +204,12 @@ def linked_components(vectors: Vectors, threshold: float, roots: Roots) -> Integ
 
     links = _spanning_forest(vectors, threshold).tocoo()
     clusters = DisjointSet(range(len(vectors)))
-    held = {row: set(found) for row, found in roots.items()}
+    held = defaultdict(frozenset, roots)
     for link in np.lexsort((links.col, links.row, links.data)):
         one, other = clusters[int(links.row[link])], clusters[int(links.col[link])]
-        if not conflict(held.get(one, ()), held.get(other, ())):
+        if not conflict(held[one], held[other]):
             clusters.merge(one, other)
-            held[clusters[one]] = held.get(one, set()) | held.get(other, set())
+            held[clusters[one]] = held[one] | held[other]
     return _first_rows(np.array([clusters[row] for row in range(len(vectors))], dtype=np.int64))
 
 
@@ -276,8 +269,7 @@ def _spanning_forest(vectors: Vectors, threshold: float) -> csr_array:
     for top in range(0, count, _BLOCK):
         for left in range(top, count, _BLOCK):
             products = vectors[top : top + _BLOCK] @ vectors[left : left + _BLOCK].T
-            row, column = np.nonzero(products >= threshold)
-            row, column = row[row + top < column + left], column[row + top < column + left]
+            row, column = np.nonzero(np.triu(products >= threshold, 1 + top - left))  # each pair once
             # Keep lengths positive despite rounding, because SciPy treats zero as "no link".
             length = 2.0 * SCALE**2 - products[row, column]
             forest = minimum_spanning_tree(forest + csr_array((length, (row + top, column + left)), shape=(count, count)))
