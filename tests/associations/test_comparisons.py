@@ -159,6 +159,29 @@ def test_own_texts_are_compared_as_asked(tiltmeter: Tiltmeter, tmp_path: Path, l
 
 
 @pytest.mark.parametrize(
+    ("options", "opponents"),
+    [
+        (("--against", "each"), {("a", "b"), ("a", "c"), ("b", "a"), ("b", "c"), ("c", "a"), ("c", "b")}),
+        (("--reference", "c"), {("a", "c"), ("b", "c"), ("c", "a"), ("c", "b")}),
+    ],
+)
+def test_three_groups_are_compared_with_each_other(
+    tiltmeter: Tiltmeter, tmp_path: Path, options: tuple[str, ...], opponents: set[tuple[str, str]]
+) -> None:
+    words = {"a": "gardening", "b": "sailing", "c": "chess"}
+    rows = [(group, f"She enjoyed {word if number % 2 else 'running'}.") for group, word in words.items() for number in range(100)]
+    pl.DataFrame(rows, schema=["group", "text"], orient="row").write_csv(tmp_path / "three.csv")
+    done = tiltmeter("analyse three.csv --study associations --text text --group group --out run --display none", *options, exits=0)
+    found = load(tmp_path / "run").findings.filter(metric="association")
+    assert set(found.select("group", "group_2").iter_rows()) == opponents
+    assert set(found.select("group", "concept").iter_rows()) == {(group, f"enjoyed {word}") for group, word in words.items()}
+    assert found["attempts"].unique().to_list() == [100]
+    assert "50%" in done.stdout
+    labelled = tiltmeter("label run -n 5 -o labels.csv", exits=0)
+    assert "responses written to labels.csv" in labelled.stdout + labelled.stderr
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--reference", "woman"), "there is no group 'woman' to compare with: did you mean women"),

@@ -91,8 +91,8 @@ def _described(findings: DataFrame, view: ReportView) -> DataFrame:
     Rows are sorted by the lower end of the interval (by the estimate where there is none), the strongest first.
     """
     counted = _table(view, "associations", {**_OWNER, **FOUND})
-    counted = counted.with_columns(group="identity", concept="label", facing=_facing()).drop("low", "high", "p", "q")
-    name = (*_OWNER, *_NAME)
+    counted = counted.with_columns(group="identity", concept="label", group_2="against", facing=_facing()).drop("low", "high", "p", "q")
+    name = (*_OWNER, *_NAME, "group_2")
     rows = beside(findings, counted.unique(name), *name)
     also = other_groups("group", *_OWNER, "concept", "context")
     doubtful = (col.runner_up_low <= 0) & col.against.is_null() & ~also.list.contains(col.runner_up)

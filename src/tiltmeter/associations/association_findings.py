@@ -213,7 +213,7 @@ def _of_identities(reported: DataFrame, basis: Basis) -> DataFrame:
     mean = "score" if basis.options.rules.published else "effect"
     means = {f"mean_{mean}": col(mean).mean(), "mean_p": col.p.mean()}
     numbers = reported.group_by("identity").agg(associations=pl.len(), concepts=col.concept.n_unique(), **means)
-    unattributed = {} if basis.options.rules.published else {"mean_unattributed": col.unattributed.mean()}
+    unattributed = {} if basis.options.rules.published else {"mean_unattributed": col.unattributed.sort().mean()}
     every = basis.lists.group_by("identity").agg(**unattributed).join(numbers, on="identity", how="left")
     every = every.with_columns(col("associations", "concepts").fill_null(0))
     rows = every.unpivot(index="identity", variable_name="metric", value_name="estimate").sort("identity", maintain_order=True)
@@ -264,6 +264,7 @@ def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
         when(not published).then(col("low", "high")),
         metric=lit("association"),
         concept="label",
+        group_2="against",
         estimate="score" if published else "effect",
         null_value=lit(0.0),
         attempts="lists",

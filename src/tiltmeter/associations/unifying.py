@@ -236,7 +236,7 @@ def average_linkage(vectors: Vectors, threshold: float, roots: Roots) -> Integer
                 f"-P method=average: {rows.size:,} phrases are connected at this threshold, but at most {MOST_IN_COMPONENT:,} "
                 "can be clustered; increase the threshold or use the method leader"
             )
-        distance = 1.0 - (vectors[rows] @ vectors[rows].T).astype(np.float64) / SCALE**2
+        distance = np.maximum(1.0 - (vectors[rows] @ vectors[rows].T).astype(np.float64) / SCALE**2, 0.0)
         holders: dict[int, list[int]] = {}
         for place, row in enumerate(rows.tolist()):
             for root in roots.get(row, ()):

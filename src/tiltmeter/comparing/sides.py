@@ -17,7 +17,7 @@ from tiltmeter.runs.folder import without_foreign
 from tiltmeter.study import NotRun, Part, Settings
 from tiltmeter.yaml_files import read_yaml
 
-_TEXTS = ("text", "identity", "location", "name", "model", "prompt", "baseline", "pair")
+_TEXTS = ("text", "identity", "location", "name", "model", "prompt", "baseline", "pair", "cluster")
 """Columns of the user's own texts; a part is recreated from an empty table with these columns."""
 
 
