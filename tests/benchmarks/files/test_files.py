@@ -292,6 +292,20 @@ def test_keys_that_stand_twice_and_nothing_left_to_continue() -> None:
     assert not said(whole.with_columns(kind=pl.lit("question")), "prompts", "warning")
 
 
+def test_slips_in_single_rows() -> None:
+    def warned(check: str, **changed: str) -> list[tuple[str | None, int, str]]:
+        return said(pl.concat([CLEAN, rows({"key": "3", "concept": "Mali", "prompt": "x"} | changed)]), check, "warning")
+
+    assert not warned("prompts")
+    assert warned("prompts", kind="questoin")[0][1:] == (
+        1,
+        "1 row of another kind than those of the built-in templates (continuation, question, given)",
+    )
+    assert warned("prompts", concept="mali")[0][1] == 2
+    assert warned("prompts", prompt="about {country}?")[0][1] == 1
+    assert warned("branches", root="9")[0][1] == 1
+
+
 def test_balance() -> None:
     assert "is the only concept" in said(CLEAN.head(1), "balance", "problem")[0][2]
     many = [{"concept": "Chad", "prompt": f"{i}"} for i in range(5)]

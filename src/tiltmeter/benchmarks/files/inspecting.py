@@ -39,8 +39,10 @@ _FOLDED = col.prompt.str.strip_chars().str.to_lowercase()
 _ASKED = col.concept.is_not_null() & col.prompt.is_not_null()
 _NO_BASELINE = col.baseline.is_null()
 _IS_BRANCH = col.branched_from.is_not_null()
-_LOOSE = _IS_BRANCH & ((col.root == col.key) | ~col.root.is_in(col.key.implode()))
+_LOOSE = (_IS_BRANCH & (col.root == col.key)) | ~col.root.is_in(col.key.implode())
 _WITHOUT_REST = (col.kind == "continuation") & (col.prompt.str.strip_chars() == col.baseline.str.strip_chars())
+_KINDS = ("continuation", "question", "given")
+_SIMILAR = col.concept.n_unique().over(col.concept.str.to_lowercase()) > 1
 _FOR_SEVERAL = col.concept.drop_nulls().n_unique().over(_FOLDED) > 1
 
 
@@ -52,6 +54,9 @@ ROW_CHECKS = (
     ("prompts", "problem", _is_blank("concept"), "row", "without a concept; fill in the concept or remove the row"),
     ("prompts", "problem", _is_blank("prompt"), "row", "without a prompt; fill in the prompt or remove the row"),
     ("prompts", "problem", col.key.is_duplicated(), "row", "with a duplicate key; keys must be unique"),
+    ("prompts", "warning", ~col.kind.is_in(_KINDS), "row", f"of another kind than those of the built-in templates ({', '.join(_KINDS)})"),
+    ("prompts", "warning", _SIMILAR, "row", "whose concept is also written with other upper and lower case, and counts as another concept"),
+    ("prompts", "warning", col.prompt.str.contains(r"\{\w+\}"), "prompt", "with a placeholder in braces that was not filled in"),
     ("prompts", "warning", _WITHOUT_REST, "continuation", "with nothing left to continue: prompt and baseline are the same"),
     ("duplicates", "warning", _ASKED & ~pl.struct("concept", _FOLDED).is_first_distinct(), "prompt", "repeated for the same concept"),
     (
