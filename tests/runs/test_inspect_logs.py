@@ -111,6 +111,10 @@ def test_our_own_tasks_are_matched_by_id_and_must_have_asked_the_same() -> None:
     write("other.json", [sample(name, f"{text} ", output("yes"), epoch=1)], metadata={"tiltmeter": {"study": STUDY}})
     with pytest.raises(InputError, match=rf"other\.json: the prompt {name} differs from that of this study; .* another seed, definition"):
         analyse("other.json")
+    names, texts = design["prompt_id"], design["prompt"]
+    pl.DataFrame({"prompt_id": names, "prompt": texts.reverse(), "answer": ["yes"] * design.height}).write_csv("mixed.csv")
+    with pytest.raises(InputError, match=r"mixed\.csv: the prompt \S+ differs from that of this study"):
+        analyse("mixed.csv")
 
 
 DAMAGED: dict[str, tuple[str, bytes, str]] = {

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 import polars as pl
-from polars import DataFrame, Int32, String, col
+from polars import DataFrame, Int32, String
 
 from tiltmeter.errors import InputError
 from tiltmeter.importing.response_tables import REPETITIONS, ROWS, Source
@@ -144,20 +144,6 @@ def read_inspect_log(path: Path) -> DataFrame:
     if log.is_empty():
         raise InputError(f"{path} is an Inspect log without samples (was it written with --no-log-samples?); there is nothing to read")
     return log
-
-
-def check_asked(path: Path, log: DataFrame, design: DataFrame) -> None:
-    """Raise InputError if a prompt in the log of a Tiltmeter task differs from the design.
-
-    Equal ids with different texts mean another seed, definition or file of wordings: the answers would be read with the wrong options.
-    """
-    both = log.join(design.select("prompt_id", asked="prompt"), on="prompt_id")
-    other = both.filter(col.prompt != col.asked)
-    if other.height:
-        raise InputError(
-            f"{path}: the prompt {other['prompt_id'][0]} differs from that of this study; the log was created with another seed, "
-            "definition or wording: use the same ones here"
-        )
 
 
 def _head_and_samples(path: Path) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,6 @@ from polars import DataFrame, Float64, col, lit, when
 from tiltmeter import registry
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.importing.evaluation_logs import (
-    check_asked,
     is_inspect_log,
     is_probe_log,
     match_probe_log,
@@ -141,8 +140,6 @@ def _match_files(folder: RunFolder, tables: Mapping[Source, DataFrame], logs: Se
     if placed:
         _keep_texts(folder, list(placed.values()))
     design = folder.read("design")
-    for path in filter(is_inspect_log, tables):
-        check_asked(path, tables[path], design)
     answers, lost = match_prompts([(path, placed.get(path, table)) for path, table in tables.items()], design, model)
     return answers, [f"{path}: {count:,} of {tables[path].height:,} rows match no prompt" for path, count in lost.items()]
 
@@ -240,7 +237,12 @@ def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame,
     turn = pl.int_range(pl.len()).over("model", "prompt", "repetition", col.prompt_id.is_null())
     by_text = beside(whole, ids, "prompt")
     placed = by_text.with_columns(prompt_id=pl.coalesce("prompt_id", places.list.get(turn % places.list.len())))
-    found = placed.join(design.select("prompt_id"), on="prompt_id", how="semi", maintain_order="left")
+    found = placed.join(design.select("prompt_id", asked="prompt"), on="prompt_id", maintain_order="left")
+    if (other := found.filter(col.asked != col.prompt)).height:
+        raise InputError(
+            f"{paths[other['file'][0]]}: the prompt {other['prompt_id'][0]} differs from that of this study; the file was made with "
+            "another seed, definition or wording: use the same ones here; if only its text was edited, remove the column prompt"
+        )
     in_turn = pl.int_range(pl.len()).over("model", "prompt_id", unnumbered)
     found = found.with_columns(repetition=when(unnumbered).then(in_turn).otherwise("repetition"))
     kept = dict(found.group_by("file").len().iter_rows())

@@ -21,7 +21,7 @@ from tiltmeter.benchmarks.files import check_benchmark, describe_benchmark, read
 from tiltmeter.datasets import Library, first_use_notice
 from tiltmeter.datasets.library import read_literal
 from tiltmeter.errors import InputError
-from tiltmeter.importing.evaluation_logs import check_asked, is_probe_log, match_probe_log, read_inspect_log, read_probe_log
+from tiltmeter.importing.evaluation_logs import is_probe_log, match_probe_log, read_inspect_log, read_probe_log
 from tiltmeter.importing.response_tables import TextColumns, read_responses, read_texts
 from tiltmeter.importing.responses import match_prompts
 from tiltmeter.models import Message, ModelError, Sampling, create_model
@@ -72,9 +72,7 @@ def _log_seed() -> Sequence[bytes]:
 
 
 def _inspected(path: Path) -> object:
-    log = read_inspect_log(path)
-    check_asked(path, log, _design())
-    return match_prompts([(path, log)], _design(), "m")
+    return match_prompts([(path, read_inspect_log(path))], _design(), "m")
 
 
 def _inspect_log(ours: bool) -> dict[str, Any]:
