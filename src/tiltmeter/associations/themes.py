@@ -36,6 +36,8 @@ def theme_words(options: AssociationOptions) -> DataFrame:
         except ValidationError as error:
             message = f"the themes {options.themes} are not a mapping from the name of a theme to a list of words"
             raise InputError(message) from error
+        if empty := [name for name, words in known.items() if not words]:
+            raise InputError(f"{options.themes}: the theme {empty[0]!r} has no words; add some, or remove it")
     if options.language == "en":
         lexicon = vader_analyzer().lexicon
         known = known | {

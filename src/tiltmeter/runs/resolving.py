@@ -231,7 +231,7 @@ def _in_file(name: str) -> Study | None:
         if isinstance(found, Study):
             return dataclasses.replace(found, name=name)
         if not isinstance(found, Part):
-            raise InputError(f"{name} is {type(found).__name__}; name a probe, a Part or a Study")
+            raise InputError(f"{name} is a {type(found).__name__}; name a probe, a Part or a Study")
         if not isinstance(getattr(found, "name", None), str):
             raise InputError(f"{name} has no name; give the class the attribute name, a short word")
         return study_of(found, name)
