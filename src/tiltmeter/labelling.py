@@ -6,6 +6,7 @@ run folder, one row for each sampled row and annotator.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -170,12 +171,13 @@ def add_labels(run: Run, given: DataFrame, annotator: str) -> None:
 
 
 def judge_labels(run: Run, rows: DataFrame, judge: tuple[Model, Sampling], asking: Asking) -> None:
-    """Let a judge label rows of `sample`; unusable answers of the judge are left out. Raises InputError if all are unusable."""
+    """Let a judge label rows of `sample`; unusable answers of the judge are left out."""
     with asking.open() as asker:
         labels = read_with_judge(RunJudge(*judge, asker), rows)
     rows = rows.with_columns(labels)
     if not rows["label"].count():
-        raise InputError(f"the judge {judge[0].name} gave no usable label; name another judge, or let people label the sample")
+        print(f"note: the judge {judge[0].name} gave no usable label; name another judge, or let people label the sample", file=sys.stderr)
+        return
     add_labels(run, rows, f"judge {judge[0].name}")
 
 

@@ -16,6 +16,14 @@ def is_file(path: str | Path) -> bool:
         return False
 
 
+def is_folder(path: Path) -> bool:
+    """Return True if the path is a folder, and False if it is not or cannot be tested."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def sha256(path: str | Path) -> str:
     """Return the SHA-256 hex digest of a file's contents; raises OSError."""
     with Path(path).open("rb") as file:

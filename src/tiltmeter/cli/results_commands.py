@@ -215,10 +215,11 @@ def label(
             display=display,
         )
         run.report()
-        typer.echo(
-            "The findings and the report were computed again with the labels. Their intervals now include the parsing errors"
-            " that these labels cannot exclude; more labels make them narrower."
-        )
+        if found.height:
+            typer.echo(
+                "The findings and the report were computed again with the labels. Their intervals now include the parsing errors"
+                " that these labels cannot exclude; more labels make them narrower."
+            )
     elif output is not None:
         from tiltmeter.labelling import write_sample
 

@@ -238,7 +238,9 @@ def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame,
     by_text = beside(whole, ids, "prompt")
     placed = by_text.with_columns(prompt_id=pl.coalesce("prompt_id", places.list.get(turn % places.list.len())))
     found = placed.join(design.select("prompt_id", asked="prompt"), on="prompt_id", maintain_order="left")
-    if (other := found.filter(col.asked != col.prompt)).height:
+    # In a table, the text may be shortened, but not be that of another prompt.
+    exact = col.file.is_in([i for i, path in enumerate(paths) if is_inspect_log(path)]) | col.prompt.is_in(design["prompt"].implode())
+    if (other := found.filter((col.asked != col.prompt) & exact)).height:
         raise InputError(
             f"{paths[other['file'][0]]}: the prompt {other['prompt_id'][0]} differs from that of this study; the file was made with "
             "another seed, definition or wording: use the same ones here; if only its text was edited, remove the column prompt"

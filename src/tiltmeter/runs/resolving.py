@@ -15,7 +15,7 @@ from tiltmeter import registry
 from tiltmeter.errors import InputError, error_prefix
 from tiltmeter.models import Sampling, refuse_secrets
 from tiltmeter.outside_files import table_of
-from tiltmeter.paths import is_file, sha256
+from tiltmeter.paths import is_file, is_folder, sha256
 from tiltmeter.records import Filled, Record
 from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.study import Part, Settings, Study
@@ -236,7 +236,7 @@ def _in_file(name: str) -> Study | None:
             raise InputError(f"{name} has no name; give the class the attribute name, a short word")
         return study_of(found, name)
     path = Path(name)
-    if path.is_dir():
+    if is_folder(path):
         raise InputError(f"{name} is a folder; name the file in it, such as {path / 'study.yaml'}")
     if path.suffix == ".py" and path.is_file():
         raise InputError(f"{name} is a Python file; name the probe in it: {name}:NAME")
