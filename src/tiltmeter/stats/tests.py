@@ -112,7 +112,9 @@ def exact_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Flo
     Fisher (1935), "The logic of inductive inference".
     """
     a, n, c, m = counts_and_sizes(a, n, c, m)
-    return np.asarray(scipy.stats.hypergeom.sf(a - 1, *_margins(a, n, c, m)))
+    # Each different table is computed once: many concepts have the same small counts.
+    tables, place = np.unique(np.stack([a - 1, *_margins(a, n, c, m)]).reshape(4, -1), axis=1, return_inverse=True)
+    return np.asarray(scipy.stats.hypergeom.sf(*tables)[place]).reshape(a.shape)
 
 
 def stratified_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
