@@ -80,7 +80,7 @@ def test_a_probe_in_a_file(workplace: Path, tiltmeter) -> None:  # type: ignore[
     assert list(document["inputs"]) == ["mine.py"]
     tiltmeter("run mine.py:Trist --model sim/fair", exits=2, says="mine.py does not define Trist: did you mean Trust?")
     tiltmeter("run nowhere.py:Trust --model sim/fair", exits=2, says="nowhere.py:Trust: there is no file nowhere.py")
-    with pytest.raises(InputError, match="Library is type"):
+    with pytest.raises(InputError, match="Library is a type"):
         tm.run("mine.py:Library", model="sim/fair")
 
 

@@ -101,7 +101,7 @@ def analyse_responses(
         designed = resolved = replace(resolved, study=study)
         document["columns"] = {name: value for name, value in dataclasses.asdict(columns).items() if value}
     else:
-        tables = {path: _read(path) for path in paths}
+        tables = {path: _rows_of_file(path) for path in paths}
     document = resolved.as_document() | document
     folder = folder_to_fill(out or default_folder(document, [path.stem for path in paths]))
     with folder.filling(document), (asking or Asking()).open() as asker:
@@ -128,7 +128,7 @@ def _is_there(one: Source) -> bool:
     return isinstance(one, TableInMemory) or one.is_file()
 
 
-def _read(path: Source) -> DataFrame:
+def _rows_of_file(path: Source) -> DataFrame:
     if is_probe_log(path):
         return read_probe_log(path)
     return read_inspect_log(path) if is_inspect_log(path) else read_responses(path)
