@@ -199,6 +199,8 @@ def test_two_models_are_compared_in_words(visit: Visit) -> None:
     visit.open_run("probes")
     visit.page.get_by_text("Compare models").click()
     visit.page.get_by_text("Second minus first").first.wait_for()
+    visit.settle()
+    sync_api.expect(visit.page.get_by_test_id("stExpander")).to_have_count(1)  # the results shown before are gone
     shown = visit.page.get_by_test_id("stExpander").inner_text()
     assert "Who said it" in shown
     assert "stereotype_rate" not in shown
