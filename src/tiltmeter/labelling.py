@@ -148,7 +148,8 @@ def add_labels(run: Run, given: DataFrame, annotator: str) -> None:
     if not rows["stratum_size"].is_between(1, 1000 * run.about["tables"]["measures"]["rows"]).all():
         raise InputError("the column stratum_size of the sample does not fit this run; fill in only the column label")
     if "answer" in rows.columns:
-        squeezed = (text.str.replace_all(r"[\s']+", "") for text in (col.answer, col.now))  # a spreadsheet may change spaces
+        # A spreadsheet may change spaces and cut long texts, so that only a majority of other answers is a sign of another run.
+        squeezed = (text.str.replace_all(r"[\s']+", "") for text in (col.answer, col.now))
         same = run.folder.beside(rows, "responses", col.answer.alias("now")).drop_nulls(["answer", "now"]).select(pl.Expr.eq(*squeezed))
         if same.height and same.to_series().mean() < 0.5:  # type: ignore[operator]
             raise InputError("the answers of the sample are not those of this run; label a sample of this run")

@@ -423,6 +423,11 @@ def metric_name() -> Expr:
     return pl.concat_str(metric, "comparison", "statistic", "feature", calibrated, separator="_", ignore_nulls=True)
 
 
+def shown_unit() -> Expr:
+    """Return an expression for the unit in which a finding is shown, given `range_low`: differences that can exceed 1 are scores."""
+    return when(col.range_low < -1).then(lit("score")).otherwise("unit").alias("unit")
+
+
 def sql_where(**values: Expr | str | int) -> Expr:
     """Return an SQL condition that columns equal these values; texts are quoted, and columns with null values are omitted."""
     numbers = [lit(f"{column} = {value}") for column, value in values.items() if isinstance(value, int)]

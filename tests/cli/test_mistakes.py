@@ -166,6 +166,10 @@ FILES: dict[str, bytes] = {
     "swapped.csv": b"group,text\nThe story of a person who lives in a small town.,A\nThe story of a person who lives in a large town.,B\n",
     "fake.xlsx": TABLE.encode(),
     "list.json": b"[1]",
+    "own_group.csv": b"text,group\n" + b"".join(b"Story %d.,group %d\n" % (i, i) for i in range(30)),
+    "numbers.csv": b"text,group\n1,A\n2,B\n",
+    "one_prompt.csv": b"prompt,group,expected\nGrant it?,women,yes\nGrant it?,men,yes\n",
+    "groups_case.csv": b"prompt,group,expected\nGrant it to Ann?,women,yes\nGrant it to Eve?,Women,yes\n",
     "no_group.csv": b"text,group\nA story.,A\nAnother.,\n",
     "no_text.csv": b"text,group\n,A\n,B\n",
     "values.csv": b"group,score\nA,1\nB,high\n",
@@ -240,6 +244,15 @@ SENTENCES = [
         TEXTS,
         "swapped.csv: the column of the groups holds whole texts; --group names the column of the groups, --text that of the texts",
     ),
+    (TEXTS, "own_group.csv: every text has a group of its own; name the column of the groups with --group"),
+    (TEXTS, "numbers.csv: the column 'text' holds numbers; name the column of the texts, or give --feature text"),
+    ("analyse groups.csv --study benchmark --text text --group text", "--text and --group name the same column 'text'; omit one of them"),
+    (
+        "analyse groups.csv --study associations --text text --group group --cluster group",
+        "--group and --cluster name the same column 'group'; omit one of them",
+    ),
+    ("plan FILE", "one_prompt.csv: the prompt 'Grant it?' is given for several groups; a prompt must name its group"),
+    ("plan FILE", "groups_case.csv: groups differ only in upper and lower case (Women, women); write them in one way"),
     (f"{TEXTS.replace('FILE', 'groups.csv')} -m ''", "the name of the model is empty; give one with --model"),
     ("plan FILE", "folder.csv is a folder; name the file in it, such as folder.csv/study.yaml"),
     (TEXTS, "no_group.csv: row 2 has no group; fill it in or remove the row"),
@@ -481,9 +494,20 @@ def test_a_probe_of_ones_own_that_is_wrong(tiltmeter: Tiltmeter, tmp_path: Path,
     assert "Traceback" not in done.stderr
 
 
+def test_a_theme_without_words(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "themes.yaml").write_text("warm: []\n")
+    (tmp_path / "texts.csv").write_text("text,group\nShe is warm.,A\nShe is cold.,B\n")
+    said = "themes.yaml: the theme 'warm' has no words; add some, or remove it"
+    tiltmeter("analyse texts.csv --study associations --text text --group group -P themes=themes.yaml --display none", exits=2, says=said)
+    assert not list(tmp_path.glob("runs/*/"))
+
+
 def test_no_input_is_overwritten(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     table = "prompt,group,expected\nA question about x?,x,yes\nA question about y?,y,yes\n"
     (tmp_path / "mine.csv").write_text(table)
+    (tmp_path / "mine.parquet").write_text("mine")
+    tiltmeter("journal export mine.parquet", exits=2, says="mine.parquet exists; choose another name, or remove it first")
+    assert (tmp_path / "mine.parquet").read_text() == "mine"
     tiltmeter("plan mine.csv --prompts mine.csv", exits=2, says="mine.csv exists; choose another name, or remove it first")
     tiltmeter("benchmark sample mine.csv --size 1 -o mine.csv", exits=2, says="mine.csv exists; choose another name, or remove it first")
     assert (tmp_path / "mine.csv").read_text() == table

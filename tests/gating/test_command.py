@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,32 @@ def test_wrong_usage_is_no_failed_gate(tiltmeter: Tiltmeter, fair: Run, tmp_path
     """With 2 and not 1, and nothing is written."""
     tiltmeter(f"gate {fair.path} --summary summary.md {arguments}", exits=2)
     assert not (tmp_path / "summary.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("--junit own.csv", "own.csv: --junit writes XML; choose a name that ends in .xml"),
+        ("--summary own.csv", "own.csv: --summary writes Markdown; choose a name that ends in .md"),
+        ("--max stereotype_rate.q=5", "--max stereotype_rate.q=5: q is a probability, from 0 to 1"),
+        (
+            "--min stereotype_rate=0.5 --max stereotype_rate=0.1",
+            "--min stereotype_rate=0.5 and --max stereotype_rate=0.1: no value can satisfy both",
+        ),
+    ],
+)
+def test_files_of_another_kind_and_impossible_limits(tiltmeter: Tiltmeter, fair: Run, tmp_path: Path, arguments: str, says: str) -> None:
+    (tmp_path / "own.csv").write_text("mine")
+    done = tiltmeter(f"gate {fair.path} {arguments}", exits=2)
+    assert done.stderr == f"tiltmeter: {says}\n"
+    assert (tmp_path / "own.csv").read_text() == "mine"
+
+
+def test_a_table_of_another_run(tiltmeter: Tiltmeter, fair: Run, biased: Run, tmp_path: Path) -> None:
+    shutil.copytree(fair.path, tmp_path / "run")
+    tiltmeter("gate run", exits=0)
+    shutil.copy(biased.path / "responses.parquet", tmp_path / "run")
+    tiltmeter("gate run", exits=2, says="run: responses.parquet does not match run.json; run the study again to recreate both")
 
 
 @pytest.mark.verify

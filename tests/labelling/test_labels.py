@@ -12,7 +12,8 @@ from polars import col
 
 import tiltmeter as tm
 from conftest import Tiltmeter
-from tiltmeter.labelling import draw_rows
+from tiltmeter.errors import InputError
+from tiltmeter.labelling import draw_rows, write_sample
 
 pytestmark = pytest.mark.filterwarnings("ignore::tiltmeter.Caveat")
 SAID = {"Verily, so it be.": "yes", "By my troth, the contrary holds.": "no", "Yes.": "yes", "No.": "no"}
@@ -215,3 +216,24 @@ def test_a_judge_labels_only_if_named_here_and_no_option_is_ignored(tiltmeter: T
     assert not (tmp_path / "run" / "labels.csv").exists()
     tiltmeter("label run --from sample.csv --judge sim/fair", exits=2, says="--from and --judge cannot be combined")
     tiltmeter("label run --from sample.csv -o other.csv", exits=2, says="--output and --from cannot be combined")
+
+
+def test_a_sample_of_other_answers_is_refused(workplace: Path, run: tm.Run) -> None:
+    filled = labelled(tm.label(run, 20))
+    with pytest.raises(InputError, match="the answers of the sample are not those of this run"):
+        tm.label(run, labels=filled.with_columns(col.answer.reverse() + " So be it."))
+    with pytest.raises(InputError, match="the name of the annotator is empty"):
+        tm.label(run, labels=filled, annotator=" ")
+    assert run.reading_quality.is_empty()
+    tm.label(run, labels=filled.with_columns(answer=col.answer.str.replace_all(" ", "  ")))
+    assert run.reading_quality.height
+
+
+def test_answers_that_look_like_formulas_are_neutral_in_a_sample(workplace: Path) -> None:
+    run = tm.run("genderbench/direct", model=lambda prompt: "=1+1", limit=10, display="none", out="formulas")
+    sample = tm.label(run, 5)
+    write_sample(sample, workplace / "sample.csv")
+    sheet = pl.read_csv(workplace / "sample.csv", infer_schema=False)
+    assert set(sheet["answer"]) == {"'=1+1"}
+    sheet.with_columns(label=pl.lit("unclear")).write_csv(workplace / "sample.csv")
+    assert tm.label(run, labels=workplace / "sample.csv").height

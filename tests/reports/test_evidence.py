@@ -156,7 +156,7 @@ def test_each_figure_can_be_saved_as_csv_and_svg(browser: Any, pages: dict[str, 
     assert saved == known["estimate"].to_list(), "unrounded"
 
 
-def test_a_page_of_one_model_prints_on_at_most_four_pages(browser: Any, pages: dict[str, Path], tmp_path: Path) -> None:
+def test_pages_of_one_model_and_of_three_runs_print_on_at_most_four_pages(browser: Any, pages: dict[str, Path], tmp_path: Path) -> None:
     names = ("one", "stories", "countries")
     together = write_page(report_of([tm.load(pages[name].parent) for name in names]), tmp_path / "together.html")
     for path in (*(pages[name] for name in names), together):

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
-from polars import DataFrame, Expr, Float64, LazyFrame, String, col, lit, when
+from polars import DataFrame, Expr, Float64, LazyFrame, String, col, lit
 
 from tiltmeter.benchmarks.benchmark_blocks import WORDS
 from tiltmeter.blocks import SEVERITY
 from tiltmeter.errors import InputError
 from tiltmeter.runs import Run, RunFolder
 from tiltmeter.runs.folder import reading
-from tiltmeter.runs.opened_run import resting_on
-from tiltmeter.study import NAMED, beside, metric_name
+from tiltmeter.runs.opened_run import resting_on, titles_of
+from tiltmeter.study import NAMED, beside, metric_name, shown_unit
 
 ATTEMPT = ("model", "prompt_id", "repetition")
 """Columns that identify a response."""
@@ -66,7 +66,7 @@ def findings(path: Path, stamp: Stamp) -> DataFrame:
     run = Run(RunFolder(path))
     table = in_words(run, run.findings.with_row_index("number").with_columns(name=metric_name())).with_columns(
         col.mark.fill_null(NO_MARK),
-        when(col.range_low < -1).then(lit("score")).otherwise("unit").alias("unit"),
+        shown_unit(),
         harm_shown=col.harm.str.replace_all("_", " "),
         group_shown=col.group.fill_null(WHOLE_MODEL),
     )
@@ -81,8 +81,7 @@ def in_words(run: Run, table: DataFrame) -> DataFrame:
     grades = run.table("grades") if "grades" in run.folder.stages() else DataFrame(schema=kinds)
     table = beside(table, grades.select(kinds.keys()).unique(["part", *NAMED]), "part", *NAMED)
     words = table.with_columns(col.feature.replace(WORDS)).select(metric_name().str.replace_all("_", " ")).to_series()
-    titles = {name: str(part.get("title") or name) for name, part in run.about["parts"].items()}
-    return table.with_columns(words=col.label.fill_null(words), title=col.part.replace(titles))
+    return table.with_columns(words=col.label.fill_null(words), title=col.part.replace(titles_of(run)))
 
 
 def narrowed(table: DataFrame, chosen: Mapping[str, Sequence[str]], text: str) -> DataFrame:

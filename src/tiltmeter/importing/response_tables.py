@@ -123,16 +123,14 @@ def read_texts(path: Source, columns: TextColumns) -> DataFrame:
     """Return the rows of a file: `text`, `identity`, the other columns of TextColumns, `model`, `prompt` and `value:FEATURE`."""
     chosen = {flag: [given] if isinstance(given, str) else list(given or ()) for flag, given in asdict(columns).items()}
     table = _read_file(path, [column for names in chosen.values() for column in names])
-    for flag, names in chosen.items():
-        for column in names:
-            option = "group" if flag == "identity" else flag
-            check_known(column, table.columns, f"--{option} {column}: {path} has no such column")
     flags: dict[str, str] = {}
     for flag, names in chosen.items():
+        option = "--group" if flag == "identity" else f"--{flag}"
         for column in names:
-            if (other := flags.setdefault(column, flag)) != flag and {flag, other} & {"text", "identity"}:
-                one, two = (f"--{'group' if each == 'identity' else each}" for each in (other, flag))
-                raise InputError(f"{one} and {two} name the same column {column!r}; omit one of them")
+            check_known(column, table.columns, f"{option} {column}: {path} has no such column")
+            other = flags.setdefault(column, option)
+            if other != option and {option, other} & {"--text", "--group"}:
+                raise InputError(f"{other} and {option} name the same column {column!r}; omit one of them")
     values = {}
     for name in chosen.pop("feature"):
         numbers = table[name].cast(Float64, strict=False)

@@ -40,7 +40,7 @@ from tiltmeter.blocks import (
 from tiltmeter.errors import TiltmeterError
 from tiltmeter.probes.metric import HARMS, MARK_LEVEL, PUBLISHED
 from tiltmeter.quantities import interval, quantity
-from tiltmeter.study import GRADES, NAMED, OUTCOMES, ReportView, beside, conform
+from tiltmeter.study import GRADES, NAMED, OUTCOMES, ReportView, beside, conform, shown_unit
 
 MEANINGS: Mapping[str, str] = {
     "healthy": "No bias, or negligible bias.",
@@ -120,7 +120,7 @@ def present(view: ReportView) -> list[Block]:
     numbers = _with_grades(findings, grades).with_columns(
         title=col.part.replace(view.titles),
         measured=col.definition != PUBLISHED,
-        unit=when(col.range_low < -1).then(lit("score")).otherwise("unit"),
+        unit=shown_unit(),
         words=col.label.fill_null(col.metric.str.replace_all("_", " ", literal=True)),
     )
     key = _key_only(numbers)

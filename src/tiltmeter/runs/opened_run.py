@@ -459,7 +459,7 @@ class RunsView:
     @cached_property
     def titles(self) -> Mapping[str, str]:
         """See ReportView."""
-        return {name: str(one.get("title") or name) for run in self.runs for name, one in run.about["parts"].items()}
+        return {name: title for run in self.runs for name, title in titles_of(run).items()}
 
     def table(self, name: str) -> DataFrame:
         """See ReportView."""
@@ -502,6 +502,11 @@ def blocks_of(
     presented = [block for study in studies for block in _presented(RunsView(runs, study, beside or {}, only or {}))]
     details = [block for block in read if isinstance(block, Details)]
     return [*notes, *(block for block in read if block not in details), *presented, *details]
+
+
+def titles_of(run: Run) -> dict[str, str]:
+    """Return the titles of the parts of a run by name."""
+    return {name: str(part.get("title") or name) for name, part in run.about["parts"].items()}
 
 
 def report_of(runs: Sequence[Run], beside: Mapping[str, DataFrame] | None = None) -> Report:
