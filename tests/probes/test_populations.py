@@ -65,6 +65,19 @@ def test_the_interval_is_about_questions_like_these(library: Library) -> None:
     assert whole["high"] - whole["low"] < 1.5 * (alike["high_items"] - alike["low_items"])
 
 
+def test_clusters_of_one_item_each_change_no_interval(library: Library) -> None:
+    """Two variances that are equal but for rounding must not decide about the degrees of freedom."""
+    part, ends = registry.load("probes", "direct"), {}
+    for wording in ("dealt", "plain"):
+        settings = Settings(limit=10, resamples=50, params={"wording": wording})
+        design = part.design(library, settings)
+        assert design["wording"].n_unique() == (10 if wording == "dealt" else 1)
+        measured = (part.simulate_measures(design, {"stereotypical_reasoning": 0.5}, seed) for seed in range(10))
+        found = [part.analyse(one, settings)["findings"].filter(pl.col("wording").is_null(), metric="fail_rate") for one in measured]
+        ends[wording] = pl.concat(found).select("estimate", "low", "high").to_numpy()
+    assert ends["dealt"] == pytest.approx(ends["plain"], abs=1e-5)
+
+
 def test_few_clusters_are_counted_in_the_estimand(library: Library) -> None:
     part, settings = registry.load("probes", "hiring_bloomberg"), Settings(limit=40, resamples=50, params={"wording": "plain"})
     design = part.design(library, settings)

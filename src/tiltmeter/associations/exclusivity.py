@@ -9,20 +9,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import polars as pl
 from polars import DataFrame, Series, String, col, lit, when
 
 from tiltmeter.associations.definitions import AssociationRules
-from tiltmeter.associations.judging import NOT_ASKED, JudgedQuestion, ask_twice, judge_wording
-from tiltmeter.associations.stage_tables import EXCLUSIVE
+from tiltmeter.associations.judging import judge_wording
+from tiltmeter.associations.stage_tables import EXCLUSIVE, JUDGEMENTS
 from tiltmeter.associations.terms import Entry, IdentityTerms, Terms, found_forms, load_terms, negated, plain_words, plain_words_of
+from tiltmeter.judge_questions import NOT_ASKED, JudgeQuestion, ParsedReply, ask_questions
 from tiltmeter.llm_json import object_schema, read_json
-from tiltmeter.models import Message
-from tiltmeter.prompt_templates import fill_template
-from tiltmeter.study import Judge, beside
+from tiltmeter.study import Judge, beside, conform
 
 STAGE = "exclusivity"
 SCHEMA = object_schema(identity={"type": "string"}, reason={"type": "string"})
@@ -235,29 +233,22 @@ def exclusive_by_judge(
     """
     templates, shared = judge_wording(wording, about=STAGE), {"identities": ", ".join(identities), "category": category}
     names = JudgedNames(identities, load_terms(terms))
-    prompts = [fill_template(templates["question"], **shared, concept=json.dumps(concept, ensure_ascii=False)) for concept in concepts]
-    questions = [JudgedQuestion((Message("user", prompt),), names.read) for prompt in prompts]
-    again = partial(fill_template, templates["again"], **shared)
-    judgements = ask_twice(judge, STAGE, questions, again, schema=SCHEMA, sampling={"temperature": 0.0})
+    questions = [JudgeQuestion({**shared, "concept": json.dumps(concept, ensure_ascii=False)}, names.read) for concept in concepts]
+    answers = ask_questions(judge, templates["question"], templates["again"], questions, schema=SCHEMA, sampling={"temperature": 0.0})
     made = []
     for concept, question in zip(concepts, questions, strict=True):
         error = question.error if question.error == NOT_ASKED else f"no answer ({question.error})"
-        one = question.readings[-1] if question.readings else ExclusivityVerdict(None, None, error)
-        made.append((concept, one.identity, "judge", one.problem or one.reason, "unreadable" if one.problem else "ok"))
-    return DataFrame(made, schema=dict(EXCLUSIVE), orient="row"), judgements
+        verdict, problem, _ = question.replies[-1] if question.replies else ParsedReply[ExclusivityVerdict](None, error)
+        identity, reason = verdict or (None, problem)
+        made.append((concept, identity, "judge", reason, "ok" if verdict else "unreadable"))
+    return DataFrame(made, schema=dict(EXCLUSIVE), orient="row"), conform(answers.with_columns(stage=lit(STAGE)), JUDGEMENTS)
 
 
 class ExclusivityVerdict(NamedTuple):
-    """A parsed answer; `problem` is None if it could be parsed."""
+    """A parsed answer."""
 
     identity: str | None
     reason: str | None
-    problem: str | None = None
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether the judge should be asked again."""
-        return self.problem is not None
 
 
 _IDENTITY_KEYS = ("identity", "answer", "exclusive_to", "group", "belongs_to")
@@ -291,9 +282,9 @@ class JudgedNames:
         longest_first = sorted(self._meant, key=lambda name: (-len(name), name))
         self._any = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)")
 
-    def read(self, answer: str | None) -> ExclusivityVerdict:
+    def read(self, answer: str) -> ParsedReply[ExclusivityVerdict]:
         """Parse an answer: JSON in any wrapping, lines "identity: ..." and "reason: ...", or a bare name."""
-        text = (answer or "").strip()
+        text = answer.strip()
         try:
             found = read_json(text)
         except ValueError as error:
@@ -301,27 +292,26 @@ class JudgedNames:
             if not found.keys() & {"identity", "answer"} and 0 < len(text.split()) <= _LONGEST_NAME:
                 found["identity"] = text
             if "{" in text or found.keys() <= {"reason"}:
-                return ExclusivityVerdict(None, None, str(error))
+                return ParsedReply(None, str(error))
         if isinstance(found, list):
             if len(found) != 1:
-                return ExclusivityVerdict(None, None, f"the answer is a list of {len(found)}, and one identity or none is asked for")
+                return ParsedReply(None, f"the answer is a list of {len(found)}, and one identity or none is asked for")
             found = found[0] if isinstance(found[0], dict) else {"identity": found[0]}
         lowered = {plain_words_of(str(key)).replace(" ", "_"): value for key, value in found.items()}
         key = next((key for key in _IDENTITY_KEYS if key in lowered), None)
         reason = next((str(lowered[key]) for key in _REASON_KEYS if lowered.get(key)), None)
         if key is None:
-            return ExclusivityVerdict(None, reason, 'the answer has no "identity"')
+            return ParsedReply(None, 'the answer has no "identity"')
         return self._read_name(lowered[key], reason)
 
-    def _read_name(self, given: Any, reason: str | None) -> ExclusivityVerdict:
+    def _read_name(self, given: Any, reason: str | None) -> ParsedReply[ExclusivityVerdict]:
         if isinstance(given, list):
             given = ", ".join(map(str, given))
         plain = "" if given is None or given is False else plain_words_of(str(given)).strip(_AROUND)
         if plain not in self._meant and (not plain or _NONE.match(plain)):
-            return ExclusivityVerdict(None, reason)
+            return ParsedReply(ExclusivityVerdict(None, reason))
         meant = {self._meant[name] for name in self._any.findall(plain)}
         if len(meant) == 1:
-            return ExclusivityVerdict(meant.pop(), reason)
+            return ParsedReply(ExclusivityVerdict(meant.pop(), reason))
         named = f"names {len(meant)} of them; it must be" if meant else "is not"
-        problem = f"the identity {str(given)[:100]!r} {named} one of {', '.join(self.identities)}, or none"
-        return ExclusivityVerdict(None, reason, problem)
+        return ParsedReply(None, f"the identity {str(given)[:100]!r} {named} one of {', '.join(self.identities)}, or none")

@@ -184,13 +184,8 @@ class Reading(NamedTuple):
     problem: str | None
     """All errors, as a text for the judge; None if the answer could be parsed completely."""
 
-    @property
-    def doubtful(self) -> bool:
-        """Whether to repeat the question, because a list is missing or incomplete."""
-        return bool(self.faults)
 
-
-def read_answer(text: str | None, people: Sequence[Person], wanted: Sequence[int], names: Sequence[str], story: str) -> Reading:
+def read_answer(text: str, people: Sequence[Person], wanted: Sequence[int], names: Sequence[str], story: str) -> Reading:
     """Parse an answer in JSON or in the line format.
 
     Parameters
@@ -206,7 +201,7 @@ def read_answer(text: str | None, people: Sequence[Person], wanted: Sequence[int
     story
         Text of the story.
     """
-    entries, fault = _entries_of(text or "", people, story)
+    entries, fault = _entries_of(text, people, story)
     if not entries:
         return Reading({}, dict.fromkeys(wanted, fault), fault)
     raw, strangers = _by_person(entries, people, story)

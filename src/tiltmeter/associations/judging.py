@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import polars as pl
-from polars import DataFrame, Series, String, col
+from polars import DataFrame, Series, String, col, lit
 
 from tiltmeter.associations.definitions import STAGES
 from tiltmeter.associations.judge_answers import SCHEMA, Person, Reading, Sentences, is_named, labels, normal, read_answer
 from tiltmeter.associations.stage_tables import JUDGEMENTS, FoundPhrases, list_tables
-from tiltmeter.models import Message
-from tiltmeter.prompt_templates import Wording, fill_template, wordings
+from tiltmeter.judge_questions import NOT_ASKED, JudgeQuestion, ParsedReply, ask_questions
+from tiltmeter.prompt_templates import Wording, wordings
 from tiltmeter.readers import refused
-from tiltmeter.study import Judge
+from tiltmeter.study import Judge, conform
 
-NOT_ASKED = "not asked yet"
 _HOME = Path(__file__).with_name("wordings.yaml")
 _FENCE = 5
-_LONGEST_QUOTE = 4000
-"""Maximum number of characters of an unusable answer that are repeated to the judge."""
 
 
 def judge_wording(wording: str | None = None, *, about: str = "judge") -> Wording:
@@ -129,94 +125,33 @@ class _JudgedStory:
         return [("; ".join(notes) or None, found.get(number)) for number, notes in enumerate(self.notes)]
 
 
-@dataclass(slots=True)
-class JudgedQuestion:
-    """A question to a judge, with the parsed answers to it and to its repetition."""
-
-    messages: tuple[Message, ...]
-    read: Callable[[str | None], Any]
-    attempt: str | None = None
-    """The attempt of the story."""
-    readings: list[Any] = field(default_factory=list)
-    """Parsed answers, each with its `problem` (a text for the judge) and `doubtful` (whether to repeat the question)."""
-    error: str | None = None
-    """Error of the last request; None if it was answered."""
-
-
-def ask_twice(
-    judge: Judge,
-    stage: str,
-    questions: Sequence[JudgedQuestion],
-    again: Callable[..., str],
-    **options: Any,
-) -> DataFrame:
-    """Ask all questions at once, then repeat those with doubtful answers, including the error.
-
-    If the judge was interrupted, no question is repeated; those that would have been have the error NOT_ASKED.
-
-    Parameters
-    ----------
-    again
-        Returns the prompt of the repetition for a given `problem`.
-    options
-        Passed to the judge.
-
-    Returns
-    -------
-    DataFrame
-        JUDGEMENTS.
-    """
-    judgements: list[tuple[Any, ...]] = []
-    interrupted = False
-    for turn in (0, 1):
-        if interrupted or not questions:
-            for question in questions:
-                question.error = NOT_ASKED
-            break
-        answers = judge.ask([question.messages for question in questions], **options).select("key", "status", "answer", "error")
-        for question, (key, status, answer, error) in zip(questions, answers.iter_rows(), strict=True):
-            prompt = question.messages[-1].content
-            problem = question.error = NOT_ASKED if status == "missing" else error
-            interrupted |= status == "missing"
-            if status == "ok":
-                question.readings.append(question.read(answer))
-                problem = question.readings[-1].problem
-                quoted = (answer or "").strip()[:_LONGEST_QUOTE] or "(nothing)"
-                question.messages += (Message("assistant", quoted), Message("user", again(problem=problem or "")))
-            judgements.append((question.attempt, stage, turn, key, status, prompt, answer, problem))
-        questions = [question for question in questions if question.readings and question.readings[-1].doubtful]
-    return DataFrame(judgements, dict(JUDGEMENTS), orient="row")
-
-
 def _ask_stage(judge: Judge, templates: Wording, stage: str, stories: Sequence[_JudgedStory], *, first: bool) -> DataFrame:
     """Ask the questions of a stage, repeat those without a usable answer, and return JUDGEMENTS."""
     asked = [(story, wanted) for story in stories if (wanted := story.wanted(first=first))]
-    questions = [
-        JudgedQuestion((Message("user", _prompt(templates[stage], story, wanted)),), partial(_read, story, wanted), story.attempt)
-        for story, wanted in asked
-    ]
-    judgements = ask_twice(judge, stage, questions, partial(fill_template, templates["again"]), schema=SCHEMA)
+    questions = [JudgeQuestion(_fields(*one), partial(_read, *one)) for one in asked]
+    answers = ask_questions(judge, templates[stage], templates["again"], questions, schema=SCHEMA)
     for (story, wanted), question in zip(asked, questions, strict=True):
         story.waiting |= question.error == NOT_ASKED
         if not story.waiting:
             _apply(stage, story, wanted, question, first=first)
-    return judgements
+    attempts = Series([story.attempt for story, _ in asked], dtype=String)
+    return conform(answers.with_columns(stage=lit(stage), attempt=attempts.gather(answers["question"])), JUDGEMENTS)
 
 
-def _read(story: _JudgedStory, wanted: Sequence[int], answer: str | None) -> Reading:
+def _read(story: _JudgedStory, wanted: Sequence[int], answer: str) -> ParsedReply[Reading]:
     reading = read_answer(answer, story.people, wanted, story.names, story.text)
-    if not reading.lists and refused(Series([answer], dtype=String))[0]:
+    if not reading.lists and refused(Series([answer]))[0]:
         fault = "the judge declines to answer"
-        return Reading({}, dict.fromkeys(wanted, fault), fault)
-    return reading
+        reading = Reading({}, dict.fromkeys(wanted, fault), fault)
+    return ParsedReply(reading, reading.problem, final=not reading.faults)
 
 
-def _prompt(template: str, story: _JudgedStory, wanted: Sequence[int]) -> str:
-    """Fill a template for a story: {story} between fences, {characters} and {lists} as JSON."""
+def _fields(story: _JudgedStory, wanted: Sequence[int]) -> dict[str, str]:
+    """Return the fields of a template for a story: {story} between fences, {characters} and {lists} as JSON."""
     names = [story.names[number] for number in wanted]
     lists = {"characters": [{"name": story.names[number], "concepts": story.lists.get(number, ())} for number in wanted]}
     characters, concepts = (json.dumps(value, ensure_ascii=False) for value in (names, lists))
-    return fill_template(template, story=_fenced(story.text), characters=characters, lists=concepts)
+    return {"story": _fenced(story.text), "characters": characters, "lists": concepts}
 
 
 def _fenced(text: str) -> str:
@@ -225,12 +160,13 @@ def _fenced(text: str) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
-def _apply(stage: str, story: _JudgedStory, wanted: Sequence[int], question: JudgedQuestion, *, first: bool) -> None:
+def _apply(stage: str, story: _JudgedStory, wanted: Sequence[int], question: JudgeQuestion[Reading], *, first: bool) -> None:
     """Update the list of each character from the first answer without errors for it, else from the last usable answer, if any."""
+    readings = [reply.value for reply in question.replies if reply.value]
     for number in wanted:
-        fault = question.readings[-1].faults.get(number) if question.readings else f"no answer ({question.error})"
+        fault = readings[-1].faults.get(number) if readings else f"no answer ({question.error})"
         consequence = "" if first else "; the list of the previous stage is kept"
-        usable = [one for one in question.readings if number in one.lists]
+        usable = [one for one in readings if number in one.lists]
         if usable:
             chosen = next((one for one in usable if number not in one.faults), usable[-1])
             story.lists[number], fault, consequence = chosen.lists[number], chosen.faults.get(number), "; they are left out"

@@ -26,7 +26,7 @@ from tiltmeter.associations.association_findings import (
 )
 from tiltmeter.associations.definitions import options_of
 from tiltmeter.associations.design import make_design
-from tiltmeter.associations.judging import NOT_ASKED, extract_with_judge, judge_wording
+from tiltmeter.associations.judging import extract_with_judge, judge_wording
 from tiltmeter.associations.planted_concepts import planted_associations, planted_stories
 from tiltmeter.associations.stage_tables import (
     ASSOCIATIONS,
@@ -44,6 +44,7 @@ from tiltmeter.associations.stage_tables import (
     STORIES,
 )
 from tiltmeter.errors import InputError
+from tiltmeter.judge_questions import NOT_ASKED
 from tiltmeter.readers.outcomes import decide_outcome, free_texts
 from tiltmeter.registry import check_known
 from tiltmeter.study import (

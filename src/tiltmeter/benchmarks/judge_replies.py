@@ -5,22 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any
 
 from polars import Series
 
 from tiltmeter.errors import EXIT_INCOMPLETE, TiltmeterError
+from tiltmeter.judge_questions import NOT_ASKED, JudgeQuestion, ParsedReply, T, ask_questions
 from tiltmeter.llm_json import json_values, without_thinking
-from tiltmeter.models import Message
-from tiltmeter.prompt_templates import Wording, fill_template, wordings
+from tiltmeter.prompt_templates import Wording, wordings
 from tiltmeter.readers import refused
 from tiltmeter.study import Judge
 
-T = TypeVar("T")
-
 NO_ANSWER = "the model gave no answer"
-_LONGEST_QUOTE = 4_000
-"""Maximum number of characters of an unusable reply that are quoted to the judge."""
 
 
 class Unfinished(TiltmeterError):
@@ -29,40 +25,14 @@ class Unfinished(TiltmeterError):
     exit_code = EXIT_INCOMPLETE
 
 
-class JudgeAnswer(NamedTuple):
-    """The answer of a judge, or the reason why there is none."""
-
-    text: str
-    problem: str | None = None
-
-
-class ParsedReply(NamedTuple, Generic[T]):
-    """The value parsed from a reply, or the problem with it."""
-
-    value: T | None = None
-    problem: str | None = None
-    """Why there is no value, in words that can be shown to the judge."""
-    final: bool = False
-    """Whether there should be no retry."""
-
-
 def templates(file: str, subject: str) -> Wording:
     """Read the templates of a subject from a file in the folder `wordings`."""
     return next(iter(wordings(subject, None, Path(__file__).parent / "wordings" / f"{file}.yaml").values()))
 
 
-def ask_all(judge: Judge, conversations: Sequence[tuple[Message, ...]], **options: Any) -> list[JudgeAnswer]:
-    """Ask the judge and return its answers in the order of the conversations.
-
-    Raises
-    ------
-    Unfinished
-        The judge was interrupted; the answers so far are in its journal.
-    """
-    replies = judge.ask(conversations, **options).select("status", "answer", "error").rows() if conversations else []
-    if any(status == "missing" for status, _, _ in replies):
-        raise Unfinished(f"interrupted while waiting for answers of {judge.name}; run the same command again to continue")
-    return [JudgeAnswer(answer or "", None if status == "ok" else f"{NO_ANSWER}: {error}") for status, answer, error in replies]
+def ask_all(judge: Judge, prompts: Sequence[str], **options: Any) -> list[ParsedReply[str]]:
+    """Ask the judge each prompt once, and return its answers or why there is none, in order; see `ask_until_read`."""
+    return ask_until_read(judge, "{prompt}", "", [{"prompt": prompt} for prompt in prompts], ParsedReply, tries=1, **options)
 
 
 def ask_until_read(
@@ -71,48 +41,24 @@ def ask_until_read(
     again: str,
     fields: Sequence[Mapping[str, str]],
     read: Callable[[str], ParsedReply[T]],
-    *,
-    tries: int,
-    check: Callable[[Mapping[int, T]], Mapping[int, ParsedReply[T]]] = lambda _: {},
     **options: Any,
 ) -> list[ParsedReply[T]]:
-    """Ask the judge all prompts at once, and ask again, with the problem, where a reply cannot be used.
-
-    Parameters
-    ----------
-    judge
-        The model asked.
-    first, again
-        Templates of the prompt and of the retry message, which may contain the `{problem}` of the reply.
-    fields
-        Values of the template's fields, one mapping for each prompt.
-    read
-        Function that parses a reply.
-    tries
-        Maximum number of attempts for each prompt.
-    check
-        Function that takes the new values by position and returns replacements for some of them.
-    **options
-        Passed to `judge.ask`.
+    """Ask the judge one question for each mapping of `fields`; see `ask_questions`.
 
     Returns
     -------
-    One parsed reply for each prompt, in order.
+    One parsed reply for each question, in order.
+
+    Raises
+    ------
+    Unfinished
+        The judge was interrupted.
     """
-    prompts = [Message("user", fill_template(first, **given)) for given in fields]
-    conversations: list[tuple[Message, ...]] = [(prompt,) for prompt in prompts]
-    found = dict.fromkeys(range(len(prompts)), ParsedReply[T]())
-    for _ in range(tries):
-        asked = [place for place, reply in found.items() if reply.value is None and not reply.final]
-        answers = dict(zip(asked, ask_all(judge, [conversations[place] for place in asked], **options), strict=True))
-        for place, (text, problem) in answers.items():
-            found[place] = ParsedReply(None, problem, final=True) if problem else read(text)
-        found |= check({place: value for place in asked if (value := found[place].value) is not None})
-        for place, (text, _) in answers.items():
-            quoted = Message("assistant", text.strip()[:_LONGEST_QUOTE] or "(nothing)")
-            problem = found[place].problem or ""
-            conversations[place] = (prompts[place], quoted, Message("user", fill_template(again, **fields[place], problem=problem)))
-    return list(found.values())
+    questions = [JudgeQuestion(given, read) for given in fields]
+    ask_questions(judge, first, again, questions, **options)
+    if any(question.error == NOT_ASKED for question in questions):
+        raise Unfinished(f"interrupted while waiting for answers of {judge.name}; run the same command again to continue")
+    return [ParsedReply(None, f"{NO_ANSWER}: {one.error}", final=True) if one.error is not None else one.replies[-1] for one in questions]
 
 
 # Keywords

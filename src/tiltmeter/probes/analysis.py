@@ -64,6 +64,8 @@ NOTHING = 1e-12
 """Influences and variances up to this are rounding error."""
 STEP = 1e-5
 """Step of numerical derivatives, relative to the total."""
+WIDER = 1e-6
+"""Relative difference up to which two variances from numerical derivatives are equal."""
 
 
 # -- counts ---------------------------------------------------------------------------------------------------------------------------
@@ -299,7 +301,7 @@ def _spreads(counted: CountedItems) -> dict[MetricKey, Spread]:
     for one in clusters:
         variance = stratified_variance(one.totals(influences), one.strata(counted.strata))
         total, uncertainty = total + variance, uncertainty + variance**2 / (one.size - 1)
-    wider = (of_items > NOTHING) & (total > of_items)
+    wider = (of_items > NOTHING) & (total > (1 + WIDER) * of_items)
     ratio = np.sqrt(stats.ratio(np.where(wider, total, 1.0), np.where(wider, of_items, 1.0)))
     freedoms = np.where(wider, stats.ratio(total**2, uncertainty), freedom)
     return {key: Spread(*values) for key, *values in zip(counted.observed(), ratio.tolist(), freedoms.tolist(), strict=True)}

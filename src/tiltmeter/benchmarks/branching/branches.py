@@ -15,8 +15,9 @@ from polars import DataFrame, Float64, Int64, Series, String, col, lit
 
 from tiltmeter.benchmarks.benchmark_tables import Schema
 from tiltmeter.benchmarks.branching.english_replacement import PARTICLES, replace, whole_words
-from tiltmeter.benchmarks.judge_replies import ParsedReply, T, ask_until_read, read_pairs, templates
+from tiltmeter.benchmarks.judge_replies import ask_until_read, read_pairs, templates
 from tiltmeter.errors import InputError, ProviderError
+from tiltmeter.judge_questions import ParsedReply, T
 from tiltmeter.llm_json import object_schema
 from tiltmeter.readers import read_yes_no
 from tiltmeter.registry import did_you_mean

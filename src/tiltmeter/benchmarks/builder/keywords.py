@@ -23,7 +23,6 @@ from tiltmeter.benchmarks.branching.english_replacement import combining_marks
 from tiltmeter.benchmarks.builder.sources import Link, PageSet
 from tiltmeter.benchmarks.judge_replies import ask_all, read_words, templates
 from tiltmeter.errors import InputError
-from tiltmeter.models import Message
 from tiltmeter.prompt_templates import fill_template
 from tiltmeter.study import Encoder, Judge, NotRun
 
@@ -144,11 +143,11 @@ def ask_keywords(
         asked = []
         for concept, kind in growing:
             known = json.dumps(list(lists[concept, kind].values()), ensure_ascii=False)
-            asked.append((Message("user", fill_template(texts[kind], concept=concept, domain=domain, known=known)),))
+            asked.append(fill_template(texts[kind], concept=concept, domain=domain, known=known))
         answers = zip(growing, ask_all(judge, asked), strict=True)
         growing = []
-        for at, (text, failure) in answers:
-            words, unread, _ = read_words(text)
+        for at, (text, failure, _) in answers:
+            words, unread, _ = read_words(text or "")
             problem = failure or unread or problem
             unanswered += failure is not None
             before = len(lists[at])

@@ -18,10 +18,10 @@ from polars import DataFrame, Series, String, col, lit
 
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, SENTENCES, Schema
 from tiltmeter.benchmarks.builder.verbs import main_verb_of, tag_words
-from tiltmeter.benchmarks.judge_replies import ParsedReply, ask_all, ask_until_read, read_check, read_question, templates
+from tiltmeter.benchmarks.judge_replies import ask_all, ask_until_read, read_check, read_question, templates
 from tiltmeter.errors import InputError
+from tiltmeter.judge_questions import ParsedReply
 from tiltmeter.llm_json import object_schema
-from tiltmeter.models import Message
 from tiltmeter.prompt_templates import fill_template
 from tiltmeter.study import Judge, conform
 
@@ -215,12 +215,12 @@ def questions(
                 found[place] = ParsedReply(None, "the question does not name the concept")
             elif check and others:
                 tried[place] = "\n".join(f"- {other.join(names[concept].split(question))}" for other in others)
-        asked = [(Message("user", fill_template(texts["check"], questions=lines)),) for lines in tried.values()]
-        verdicts = ask_all(judge, asked, schema=_SENSIBLE, sampling={"temperature": 0.0})
-        for place, (text, problem) in zip(tried, verdicts, strict=True):
-            verdict = read_check(text)
-            if problem:
-                found[place] = ParsedReply(None, problem, final=True)
+        asked = [fill_template(texts["check"], questions=lines) for lines in tried.values()]
+        answers = ask_all(judge, asked, schema=_SENSIBLE, sampling={"temperature": 0.0})
+        for place, answer in zip(tried, answers, strict=True):
+            verdict = read_check(answer.value or "")
+            if answer.problem:
+                found[place] = answer
             elif not verdict.value:
                 found[place] = ParsedReply(None, verdict.problem or "the question does not hold for other concepts as well")
         return found

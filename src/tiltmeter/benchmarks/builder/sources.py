@@ -22,7 +22,6 @@ from polars import DataFrame, Series, String, col
 from tiltmeter.benchmarks.benchmark_tables import PAGES
 from tiltmeter.benchmarks.judge_replies import ask_all, templates
 from tiltmeter.errors import InputError
-from tiltmeter.models import Message
 from tiltmeter.prompt_templates import fill_template
 from tiltmeter.readers import refused_text
 from tiltmeter.registry import did_you_mean
@@ -429,11 +428,12 @@ def write_articles(judge: Judge, concepts: Sequence[str], *, domain: str, words:
     """
     template = templates("sources", "article")["prompt"]
     prompts = [fill_template(template, concept=concept, domain=domain, words=str(words)) for concept in concepts]
-    answers = ask_all(judge, [(Message("user", prompt),) for prompt in prompts])
-    declines_each = refused_text(Series([answer.text for answer in answers], dtype=String))
+    answers = ask_all(judge, prompts)
+    texts = [answer.value or "" for answer in answers]
+    declines_each = refused_text(Series(texts, dtype=String))
     found: list[FoundPage] = []
-    for concept, (text, problem), declines in zip(concepts, answers, declines_each, strict=True):
-        document = SourceDocument(note=problem or ("the model declined to write it" if declines else None))
+    for concept, answer, text, declines in zip(concepts, answers, texts, declines_each, strict=True):
+        document = SourceDocument(note=answer.problem or ("the model declined to write it" if declines else None))
         if not document.note:
             document = read_document(text.encode("utf-8", errors="replace"), "md")._replace(title=None)
             document = document if document.text else SourceDocument(note="the model wrote nothing")
