@@ -94,7 +94,7 @@ def test_exclusive_rows_are_no_associations(tmp_path: Path) -> None:
         ("media,female,calm,0.1,1.01,NO", "row 3, column 'P-Value': '1.01' is not a number from 0 to 1"),
         ("media,female,calm,0.1,,NO", "row 3, column 'P-Value'"),
         ("media,female,calm,0.1,0.01,maybe", "row 3, column 'Prompt Response': 'maybe' is neither YES nor NO"),
-        ("media,,calm,0.1,0.01,NO", "row 3, column 'Demographic Identity': '' is empty"),
+        ("media,,calm,0.1,0.01,NO", "row 3, column 'Demographic Identity' is empty"),
         ("media,male,tall,0.1,0.01,NO", "row 3 repeats row 2"),
         ("media,male,tall,0.1,0.01,NO,more", "cannot be read"),
     ],

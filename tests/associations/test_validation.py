@@ -203,7 +203,7 @@ SHEET = "prompt,1_summ,2_summ_combine,1_ans,2_ans,recall_1,precision_1,accuracy_
         ("phrase,gt,filter_res,RES\nmale,YES,YES,2\n", "row 2, column 'RES': '2' is not a whole number from 0 to 1"),
         ("phrase,gt,filter_res,RES\nmale,YES,,1\n", "row 2, column 'filter_res': '' is neither yes nor no"),
         ("phrase,gold\nmale,1\n", "has no column 'concept': add the concept of each phrase, or give the table of a run"),
-        ("phrase,gold,concept\nmale,1,\n", "row 2, column 'concept': '' is empty"),
+        ("phrase,gold,concept\nmale,1,\n", "row 2, column 'concept' is empty"),
         ("phrase,gold,concept\nmale,1,a\nmale,1,a\n", "row 3 repeats row 2"),
         ("prompt,1_summ,1_ans\nx,a: b,a: b\n", "has no column '2_summ_combine'"),
         (SHEET + "p,Ann: a,Ann: a,Ann: a,Ann: a,1,1,many\n", "row 2, column 'accuracy_2': 'many' is not a number from 0 to 1"),

@@ -232,8 +232,8 @@ GENDER = ("run", "associations/gender", "-m", "sim/fair")
         (("analyse", "stories.csv", "--study", "genderbench", *OWN[2:]), "supports only answers to its own prompts"),
         (("analyse", "one.csv", *OWN), "at least two are needed"),
         (("analyse", "one.csv", "one.csv", *OWN), "one.csv is given twice"),
-        (("analyse", "nested.parquet", *OWN), "nested.parquet: the column 'story' contains List(String), not text; give the text itself"),
-        (("analyse", "gap.csv", *OWN), "row 2 has no who"),
+        (("analyse", "nested.parquet", *OWN), "nested.parquet, column 'story' contains List(String) instead of text; convert it to text"),
+        (("analyse", "gap.csv", *OWN), "row 3, column 'who' is empty"),
     ],
 )
 def test_mistakes_are_said_in_one_sentence_and_leave_nothing(tiltmeter: Tiltmeter, tmp_path: Path, arguments: list[str], said: str) -> None:

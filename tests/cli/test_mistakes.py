@@ -255,7 +255,7 @@ SENTENCES = [
     ("plan FILE", "groups_case.csv: groups differ only in upper and lower case (Women, women); write them in one way"),
     (f"{TEXTS.replace('FILE', 'groups.csv')} -m ''", "the name of the model is empty; give one with --model"),
     ("plan FILE", "folder.csv is a folder; name the file in it, such as folder.csv/study.yaml"),
-    (TEXTS, "no_group.csv: row 2 has no group; fill it in or remove the row"),
+    (TEXTS, "no_group.csv, row 3, column 'group' is empty; fill it in or remove the row"),
     (TEXTS, "no_text.csv: no row has a text in the column 'text'; name the column that holds the texts with --text"),
     (TEXTS, "header.csv has no rows; it needs one for each response"),
     ("analyse groups.csv --study benchmark --text text", "your own texts need --group COLUMN, the group that each text is about"),
@@ -266,7 +266,7 @@ SENTENCES = [
     ("analyse groups.csv --study associations --text text", "your own texts need --identity COLUMN, the group that each text is about"),
     (
         "analyse values.csv --study benchmark --feature score --group group",
-        "--feature score: values.csv, row 2: 'high' is not a number; correct it, or leave it empty",
+        "values.csv, row 3, column 'score': 'high' is not a number; correct it, or leave it empty",
     ),
     # benchmarks
     ("benchmark check FILE", "columns.csv has no column 'prompt' (known: text, group)"),

@@ -96,8 +96,8 @@ def test_the_fingerprint_is_of_the_contents(tmp_path: Path) -> None:
     [
         ({"question": ["A?"], "answer": ["1"]}, "has no column 'prompt'; its columns are question, answer"),
         ({"prompt": ["A?"], "said": ["1"]}, "has no column 'answer' or 'text' or 'response' or 'completion'"),
-        ({"prompt": [None, "A?"], "answer": ["1", "2"]}, "row 1 has no prompt in column 'prompt'"),
-        ({"prompt": ["A?"], "text": [["1"]]}, "column 'text' has the type List"),
+        ({"prompt": [None, "A?"], "answer": ["1", "2"]}, "row 1, column 'prompt' is empty"),
+        ({"prompt": ["A?"], "text": [["1"]]}, "column 'text' contains List"),
         ({"prompt": ["A?"], "answer": ["1"], "sample": ["first"]}, "has the wrong type"),
         ({"prompt": ["A?"], "answer": ["1"], "status": ["failed"]}, "contains no recorded answer"),
     ],

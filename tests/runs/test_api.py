@@ -105,7 +105,7 @@ def test_a_table_of_prompts_is_a_probe(workplace: Path, tiltmeter) -> None:  # t
     for broken, says in (
         (rows({"women": "yes"}), "all rows have the same group"),
         (rows({"women": "yes", "men": "yes"}).drop("group"), "has no column 'group'"),
-        (rows({"women": "yes", "men": ""}), "row 2 has no expected"),
+        (rows({"women": "yes", "men": ""}), "column 'expected' is empty"),
     ):
         broken.write_csv(workplace / "broken.csv")
         tiltmeter("run broken.csv --model sim/fair", exits=2, says=says)

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 import polars as pl
-from polars import DataFrame, Float64, Int64, Series, String, col
+from polars import DataFrame, Float64, Int64, String, col
 
 from tiltmeter.errors import InputError
 from tiltmeter.outside_files import json_of, table_of
@@ -18,6 +18,7 @@ from tiltmeter.paths import is_file
 from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.sanitising import not_utf8
 from tiltmeter.study import conform
+from tiltmeter.user_tables import UserTable
 
 ROWS = {"prompt_id": String, "prompt": String, "model": String, "repetition": Int64, "answer": String}
 """Columns of a table of responses after reading; null if the file lacks them."""
@@ -112,10 +113,10 @@ def read_responses(path: Source) -> DataFrame:
             "for texts of your own, add --text COLUMN --group COLUMN"
         )
     if "repetition" in table.columns:
-        numbers = table["repetition"].cast(String).cast(Float64, strict=False)
-        whole = numbers.is_between(0, REPETITIONS[-1]) & (numbers == numbers.floor())
-        _refuse_first(table["repetition"], ~whole, f"{path}: repetition in row", f"is not a whole number from 0 to {REPETITIONS[-1]:,}")
-        table = table.with_columns(numbers.alias("repetition"))
+        numbers = col.repetition.cast(String).cast(Float64, strict=False)
+        wrong = col.repetition.is_not_null() & ~(numbers.is_between(0, REPETITIONS[-1]) & (numbers == numbers.floor())).fill_null(False)
+        UserTable.of(path, table).refuse(wrong, "repetition", f"is not a whole number from 0 to {REPETITIONS[-1]:,}")
+        table = table.with_columns(numbers)
     return conform(table, ROWS)
 
 
@@ -134,7 +135,9 @@ def read_texts(path: Source, columns: TextColumns) -> DataFrame:
     values = {}
     for name in chosen.pop("feature"):
         numbers = table[name].cast(Float64, strict=False)
-        _refuse_first(table[name], numbers.is_null(), f"--feature {name}: {path}, row", "is not a number; correct it, or leave it empty")
+        UserTable.of(path, table).refuse(
+            col(name).is_not_null() & numbers.is_null(), name, "is not a number; correct it, or leave it empty"
+        )
         values[f"value:{name}"] = numbers.fill_nan(None)
     plain = [name for name in ("model", "prompt") if name in table.columns and not table.schema[name].is_nested()]
     chosen |= {name: [name] for name in plain}
@@ -142,17 +145,8 @@ def read_texts(path: Source, columns: TextColumns) -> DataFrame:
     texts["identity"] = pl.concat_str([col(one).cast(String).str.strip_chars() for one in columns.identity], separator=", ")
     wanted = ("identity", "pair", "text", "location", "name", "cluster", "baseline", "model", "prompt")
     rows = conform(table.select(**texts), dict.fromkeys(wanted, String)).with_columns(**values)
-    empty = (rows["identity"].is_null() | (rows["identity"] == "")).arg_true()
-    if len(empty):
-        raise InputError(f"{path}: row {empty[0] + 1} has no {' or '.join(columns.identity)}; fill it in or remove the row")
+    UserTable.of(path, table).refuse_empty(columns.identity)
     return rows
-
-
-def _refuse_first(given: Series, wrong: Series, place: str, why: str) -> None:
-    """Raise InputError for the first wrong value."""
-    rows = (given.is_not_null() & wrong.fill_null(True)).arg_true()
-    if len(rows):
-        raise InputError(f"{place} {rows[0] + 1}: {given[rows[0]]!r} {why}")
 
 
 def _read_file(path: Source, wanted: Collection[str]) -> DataFrame:
@@ -165,9 +159,7 @@ def _read_file(path: Source, wanted: Collection[str]) -> DataFrame:
         table = table_of(path, dict.fromkeys((".jsonl", ".ndjson"), partial(_read_lines, wanted=wanted)))
     if table.is_empty():
         raise InputError(f"{path} has no rows; it needs one for each response")
-    for name, kind in table.schema.items():
-        if name in wanted and (kind.is_nested() or kind == pl.Binary):
-            raise InputError(f"{path}: the column {name!r} contains {kind}, not text; give the text itself")
+    UserTable.of(path, table).demand(name for name in table.columns if name in wanted)
     return table
 
 

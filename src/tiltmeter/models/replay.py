@@ -23,6 +23,7 @@ from tiltmeter.models.base import (
 from tiltmeter.outside_files import table_of, why
 from tiltmeter.paths import is_file, sha256
 from tiltmeter.thinking import split_thinking
+from tiltmeter.user_tables import ROW, UserTable
 
 _NAMES = {"sample": ("sample", "repetition"), "answer": ("answer", "text", "response", "completion")}
 """Accepted names of columns with several names, in order of preference."""
@@ -134,17 +135,16 @@ def _recorded(path: Path, raw: DataFrame) -> DataFrame:
         if found[column] is None:
             names = " or ".join(map(repr, _NAMES.get(column, (column,))))
             raise InputError(f"{path} has no column {names}; its columns are {', '.join(raw.columns)}")
-    for name in filter(None, found.values()):
-        if raw.schema[name].is_nested():
-            raise InputError(f"{path}: column {name!r} has the type {raw.schema[name]}, but should be {_COLUMNS.get(name, String)}")
+    given = UserTable.of(path, raw)
+    given.demand(filter(None, found.values()))
+    if "status" in raw.columns:
+        given = given.only(col.status.cast(String) == "ok")
+    given.refuse_empty(("prompt",))
+    raw = given.rows.drop(ROW)
     if found["sample"]:
         raw = raw.unique(maintain_order=True)
-    if "status" in raw.columns:
-        raw = raw.filter(col.status.cast(String) == "ok")
     columns = [(col(name) if name else lit(None)).cast(_COLUMNS[column]).alias(column) for column, name in found.items()]
     frame = raw.select(columns).with_columns(col.system.replace("", None))
-    if frame["prompt"].null_count():
-        raise InputError(f"{path}: row {int(frame['prompt'].is_null().arg_true()[0]) + 1} has no prompt in column 'prompt'")
     if frame.is_empty():
         raise InputError(f"{path} contains no recorded answer")
     return frame.sort("sample", maintain_order=True, nulls_last=True)

@@ -16,8 +16,8 @@ from tiltmeter.probes.metric import OUTCOME_DISPARITY, Metric, Sums, Values, dif
 from tiltmeter.probes.shared import LETTERS, family, label_sums, labels_of_letters, per_item, rate, spread
 from tiltmeter.readers.outcomes import verdict
 from tiltmeter.records import Record
-from tiltmeter.registry import did_you_mean
 from tiltmeter.study import refuse_alike
+from tiltmeter.user_tables import UserTable
 
 
 class ProbeRow(Record):
@@ -184,17 +184,11 @@ def _key_metric(groups: tuple[str, ...]) -> Metric:
 
 def _checked(table: DataFrame, source: str) -> DataFrame:
     """Return the columns of the probe as text, `expected` in lower case; raises InputError if the table is not usable."""
-    for name in COLUMNS:
-        if name not in table.columns:
-            close = did_you_mean(name, table.columns)
-            raise InputError(f"{source} has no column {name!r} ({close}); a probe requires the columns {', '.join(COLUMNS)}")
+    UserTable.of(source, table).demand(COLUMNS, rest=f"; a probe requires the columns {', '.join(COLUMNS)}")
     if "item" not in table.columns and (similar := get_close_matches("item", table.columns)):
         raise InputError(f"{source}: the column {similar[0]!r} is not known: did you mean item? Rename or remove it")
     kept = table.select(*(col(name).cast(String).str.strip_chars() for name in COLUMNS), *({"item"} & set(table.columns)))
-    for name in kept.columns:
-        rows = (kept[name].is_null() | (kept[name].cast(String) == "")).arg_true()
-        if len(rows):
-            raise InputError(f"{source}: row {rows[0] + 1} has no {name}; fill it in or remove the row")
+    UserTable.of(source, kept).refuse_empty(kept.columns)
     if kept["group"].n_unique() < 2:
         raise InputError(f"{source}: all rows have the same group; at least two groups are needed")
     refuse_alike(kept["group"], source)

@@ -21,10 +21,10 @@ from pydantic import BaseModel
 from tiltmeter.errors import InputError
 from tiltmeter.outside_files import UNREADABLE, csv_of, unreadable
 from tiltmeter.paths import is_file, sha256
-from tiltmeter.registry import did_you_mean
 from tiltmeter.runs.folder import ELSEWHERE, add_piece, json_digest, merge
 from tiltmeter.safe_writing import writable
 from tiltmeter.study import Judge, Stage, StageTable, conform
+from tiltmeter.user_tables import UserTable
 
 FORMAT = 2
 """Increase this when stages create different tables from the same inputs; all tables are then recomputed."""
@@ -289,19 +289,12 @@ def read_table(path: Path, wanted: StageTable, label: str | None = None) -> Data
         raise InputError(f"{label}: unknown kind of file {path.suffix!r}; give .csv or .parquet")
     try:
         table = csv_of(path) if suffix == ".csv" else pl.read_parquet(path, glob=False)
-        for name in wanted.required:
-            if name not in table.columns:
-                raise InputError(f"{label} lacks the column {name!r} ({did_you_mean(name, table.columns)}); add it")
+        UserTable.of(label, table).demand(wanted.required)
         table = conform(table, wanted.columns).with_columns(col(name).fill_null(value) for name, value in wanted.fill.items())
     except UNREADABLE as error:
         raise InputError(f"{label} cannot be read ({unreadable(path, error)}); correct it") from error
-    for name in wanted.required:
-        empty = table[name].is_null().arg_true()
-        if len(empty):
-            row = empty[0] + (2 if suffix == ".csv" else 1)
-            raise InputError(f"{label}: row {row}, column {name!r} is empty; fill it in or remove the row")
-    if wanted.unique and (duplicated := table.select(wanted.unique).is_duplicated()).any():
-        first = table.row(int(duplicated.arg_true()[0]), named=True)
-        named = " and ".join(f"the {name} {first[name]!r}" for name in wanted.unique)
-        raise InputError(f"{label}: {named} occurs more than once; give each one row")
+    checked = UserTable.of(label, table)
+    checked.refuse_empty(wanted.required)
+    if wanted.unique:
+        checked.refuse_repeats(wanted.unique)
     return table

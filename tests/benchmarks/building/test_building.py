@@ -160,8 +160,8 @@ def test_a_table_of_ones_own_stands_for_a_stage(home: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("concept,keywrd\nChad,x\n", r"keywords.csv lacks the column 'keyword' \(did you mean keywrd\?\)"),
-        ("concept,keyword\nChad,\n", "keywords.csv: row 2, column 'keyword' is empty"),
+        ("concept,keywrd\nChad,x\n", r"keywords.csv has no column 'keyword': did you mean keywrd\?"),
+        ("concept,keyword\nChad,\n", "keywords.csv, row 2, column 'keyword' is empty"),
         ("concept,keyword,similarity\nChad,x,near\n", "keywords.csv cannot be read"),
     ],
 )

@@ -7,18 +7,14 @@ more identities `a`, `min`, `max`, `total` (over identities) and `n` (lists of e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
-from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col, lit, selectors as cs, when
+from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter.errors import InputError
-from tiltmeter.outside_files import table_of, why
-from tiltmeter.paths import is_file
-from tiltmeter.registry import check_known
 from tiltmeter.study import beside, conform
+from tiltmeter.user_tables import UserTable, read_user_table
 
 RELEASED = {
     "context": String,  # location category
@@ -53,80 +49,6 @@ _SAME = 1e-9
 """Relative tolerance for equal p-values."""
 
 
-# -- tables from users, read as text with row numbers, so that every error message names file, row and column ---------
-
-ROW = "row"
-"""Column with the row number as in a spreadsheet: the header of a CSV file is row 1, and the first record is row 2."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """The records of a file, with all values as text ("" for missing ones) or lists, and their row numbers in ROW."""
-
-    path: Path
-    rows: DataFrame
-
-    def demand(self, columns: Iterable[str], *, lists: bool = False) -> None:
-        """Raise InputError for the first of `columns` that is missing or does not contain text (with `lists`: text or lists)."""
-        there = [column for column in self.rows.columns if column != ROW]
-        for name in columns:
-            check_known(name, there, f"{self.path} has no column {name!r}")
-            kind = self.rows.schema[name]
-            if kind.is_nested() and not (lists and isinstance(kind, pl.List)):
-                raise InputError(f"{self.path}, column {name!r} contains {kind} instead of text; convert it to text")
-
-    def refuse(self, wrong: Expr | Series, column: str, what: str) -> None:
-        """Raise InputError for the value in `column` of the first row for which `wrong` is true."""
-        found = self.rows.filter(wrong)
-        if found.height:
-            raise InputError(f"{self.path}, row {found[ROW][0]}, column {column!r}: {found[column][0]!r} {what}")
-
-    def refuse_empty(self, columns: Iterable[str]) -> None:
-        """Raise InputError for the first empty value in `columns`."""
-        for column in columns:
-            self.refuse(col(column).str.strip_chars() == "", column, "is empty")
-
-    def refuse_repeats(self, columns: Sequence[str]) -> None:
-        """Raise InputError if two rows have the same values in `columns`."""
-        numbered = self.rows.with_columns(earlier=col(ROW).first().over(columns)).filter(col(ROW) != col.earlier)
-        if numbered.height:
-            row = numbered.row(0, named=True)
-            values = ", ".join(f"{row[name]!r}" for name in columns)
-            raise InputError(f"{self.path}, row {row[ROW]} repeats row {row['earlier']}: {values} may occur only once")
-
-    def numbers(self, column: str, *, low: float, high: float, whole: bool = False) -> Series:
-        """Return a column as finite numbers in [low, high], or whole numbers; raise InputError for any other value."""
-        self.demand((column,))
-        values = self.rows[column].str.strip_chars().cast(Float64, strict=False)
-        right = (values >= low) & (values <= high) & values.is_finite() & (values.floor() == values if whole else True)
-        span = f"from {low:g} to {high:g}" if high < float("inf") else f"of at least {low:g}"
-        self.refuse(~right.fill_null(False), column, f"is not a {'whole ' if whole else ''}number {span}")
-        return values.cast(Int64) if whole else values
-
-    def only(self, kept: Expr | Series) -> Sheet:
-        """Return a sheet with some of the rows."""
-        return Sheet(self.path, self.rows.filter(kept))
-
-
-def read_sheet(path: Path) -> Sheet:
-    """Read a CSV, JSON Lines or Parquet file.
-
-    Raises
-    ------
-    InputError
-        The file does not exist, cannot be read, or contains no records.
-    """
-    if not is_file(path):
-        raise InputError(f"there is no file {path}{': it is a folder' if path.is_dir() else ''}")
-    try:
-        table = table_of(path).drop(ROW, strict=False).with_columns((~cs.nested()).cast(String).fill_null(""))
-    except pl.exceptions.PolarsError as error:
-        raise InputError(f"{path} cannot be read: {why(error)}") from error
-    if table.is_empty():
-        raise InputError(f"{path} contains no rows")
-    return Sheet(path, table.with_row_index(ROW, 2 if path.suffix.lower() == ".csv" else 1))
-
-
 # -- released associations --------------------------------------------------------------------------------------------
 
 
@@ -139,7 +61,7 @@ def read_released(path: Path) -> DataFrame:
         A column is missing, a name is empty, a score is negative, a p-value lies outside [0, 1], an answer is neither YES nor NO,
         or an association occurs twice; the message names the file, row and column.
     """
-    sheet = read_sheet(path)
+    sheet = read_user_table(path)
     sheet.demand((*_NAMES, "Score", "P-Value", "Prompt Response"))
     sheet.refuse_empty(_NAMES)
     answers = sheet.rows["Prompt Response"].str.strip_chars().str.to_uppercase()
@@ -161,7 +83,7 @@ def read_counts(path: Path) -> DataFrame:
         A column is missing, a value is not a count, the counts of a row are inconsistent, or a row occurs twice; the message names the
         file, row and column.
     """
-    sheet = read_sheet(path)
+    sheet = read_user_table(path)
     sheet.demand(_OF_COUNTS)
     # Only the format for two identities has the column c, the count of the other identity.
     two = "c" in sheet.rows.columns
@@ -178,7 +100,7 @@ def read_counts(path: Path) -> DataFrame:
         number = col.identity.n_unique().over("setting", "category")
         table = table.rename({"min": "least", "max": "greatest"}).with_columns(identities=number)
     fits = col.count.is_between("least", "greatest") & (col.greatest <= pl.min_horizontal("lists", "total"))
-    Sheet(path, table).refuse(
+    UserTable(str(path), table).refuse(
         ~fits, "count", "is inconsistent with the smallest, largest and total count or the number of lists in its row"
     )
     return conform(table, COUNTED)

@@ -21,9 +21,9 @@ from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col
 
 from tiltmeter import stats
 from tiltmeter.arrays import Floats, Integers
-from tiltmeter.associations.released.published import ROW, Sheet, read_sheet
 from tiltmeter.errors import InputError
 from tiltmeter.study import beside
+from tiltmeter.user_tables import ROW, UserTable, read_user_table
 
 CONFIDENCE = 0.95
 RESAMPLES = 2_000
@@ -60,7 +60,7 @@ _RELEASED_SCORES = {
 }
 _RELEASED_TOTALS = {"homogeneity": "homogeneity", "completeness": "completeness", "v-measure": "v_measure"}
 _DENOMINATORS = {"extraction": {"recall": "truth", "precision": "found"}, "decomposition": {"accuracy": "found"}}
-_TYPED = {"row": pl.UInt32, "story": String, "step": String, "metric": String, "typed": String}
+_TYPED = {ROW: pl.UInt32, "story": String, "step": String, "metric": String, "typed": String}
 """Columns of the scores recorded in a sheet, as text."""
 _ANSWERS = {"yes": True, "true": True, "no": False, "false": False}
 _OUTCOMES = ("true positives", "false negatives", "false positives", "true negatives")
@@ -100,7 +100,7 @@ def validate(path: Path, *, concepts: Path | None = None) -> Validation:
     InputError
         The columns are none of these, or a value is invalid; the message names the file, row and column.
     """
-    sheet = read_sheet(path)
+    sheet = read_user_table(path)
     columns = set(sheet.rows.columns)
     if concepts is not None and "gold" not in columns:
         raise InputError(f"--concepts applies only to a sample with phrases and gold clusters, which {path} is not")
@@ -123,7 +123,7 @@ def validate(path: Path, *, concepts: Path | None = None) -> Validation:
             "or concept, truth, found (yes or no), or phrase, gold, concept (clusters)"
         )
     shown = DataFrame(figures, schema=FIGURES, strict=False).with_columns(col(Float64).fill_nan(None))
-    return Validation(shown, DataFrame(disagreements, schema=DISAGREEMENTS))
+    return Validation(shown, DataFrame([one | {"row": one[ROW]} for one in disagreements], schema=DISAGREEMENTS))
 
 
 def _figure(
@@ -149,8 +149,8 @@ def _percentiles(estimate: float, samples: Floats, n: int, bounds: tuple[float, 
 # -- lists ------------------------------------------------------------------------------------------------------------
 
 
-def _read_own_lists(sheet: Sheet) -> DataFrame:
-    """Return `row`, `story`, `character`, `step`, `found` and `truth`, one row per step, story and character."""
+def _read_own_lists(sheet: UserTable) -> DataFrame:
+    """Return ROW, `story`, `character`, `step`, `found` and `truth`, one row per step, story and character."""
     sheet.demand(("story", "character"))
     sheet.refuse_repeats(["story", "character"])
     steps = {step: pair for step, pair in _OWN_LISTS.items() if set(pair) & set(sheet.rows.columns)}
@@ -163,14 +163,14 @@ def _read_own_lists(sheet: Sheet) -> DataFrame:
     return pl.concat(parts)
 
 
-def _phrases(sheet: Sheet, column: str) -> Expr:
+def _phrases(sheet: UserTable, column: str) -> Expr:
     """Return the phrases of a column of lists, or of texts with ";" between phrases; see `_trimmed`."""
     kind = sheet.rows.schema[column]
     if kind == String:
         return _trimmed(col(column).str.split(";"))
     if isinstance(kind, pl.List) and kind.inner in (String, pl.Null):
         return _trimmed(col(column).cast(pl.List(String)).fill_null([]))
-    raise InputError(f"{sheet.path}, column {column!r} contains neither text nor lists of text")
+    raise InputError(f"{sheet.place}, column {column!r} contains neither text nor lists of text")
 
 
 def _trimmed(phrases: Expr) -> Expr:
@@ -179,15 +179,15 @@ def _trimmed(phrases: Expr) -> Expr:
     return phrases.list.eval(phrase.filter(phrase != "").unique())
 
 
-def _read_stories(sheet: Sheet) -> tuple[Sheet, Sheet]:
+def _read_stories(sheet: UserTable) -> tuple[UserTable, UserTable]:
     """Split a released sheet into the stories, which end at the first row without a prompt, and the rows of totals below."""
     sheet.demand(("prompt", *(name for pair in _RELEASED_LISTS.values() for name in pair), *_RELEASED_SCORES))
     ended = (sheet.rows["prompt"].str.strip_chars() == "").cum_max()
     sheet.refuse(ended & (pl.int_range(pl.len()) == 0), "prompt", "is empty: the stories must come first")
-    return Sheet(sheet.path, sheet.rows.filter(~ended).with_columns(story=pl.format("row {}", ROW))), sheet.only(ended)
+    return UserTable(sheet.place, sheet.rows.filter(~ended).with_columns(story=pl.format("row {}", ROW))), sheet.only(ended)
 
 
-def _read_released_lists(stories: Sheet) -> DataFrame:
+def _read_released_lists(stories: UserTable) -> DataFrame:
     """Return the lists of a released sheet in the format of `_read_own_lists`."""
     lists = [
         _read_lines(stories, column).with_columns(step=lit(step), kind=lit(kind))
@@ -195,21 +195,21 @@ def _read_released_lists(stories: Sheet) -> DataFrame:
         for kind, column in zip(("found", "truth"), pair, strict=True)
     ]
     both = {kind: col.phrases.filter(col.kind == kind).first().fill_null([]) for kind in ("found", "truth")}
-    return pl.concat(lists).group_by("row", "story", "character", "step", maintain_order=True).agg(**both)
+    return pl.concat(lists).group_by(ROW, "story", "character", "step", maintain_order=True).agg(**both)
 
 
-def _read_lines(stories: Sheet, column: str) -> DataFrame:
-    """Return one row per line "name: phrase; phrase" of a column: `row`, `story`, `character` and `phrases`."""
+def _read_lines(stories: UserTable, column: str) -> DataFrame:
+    """Return one row per line "name: phrase; phrase" of a column: ROW, `story`, `character` and `phrases`."""
     line, parts = col(column).str.strip_chars(), col(column).str.splitn(":", 2).struct
     rows = stories.rows.select(ROW, "story", col(column).str.split("\n")).explode(column).with_columns(line).filter(col(column) != "")
     named = rows.with_columns(character=parts.field("field_0").str.strip_chars(), phrases=_trimmed(parts.field("field_1").str.split(";")))
-    lines = Sheet(stories.path, named)
+    lines = UserTable(stories.place, named)
     lines.refuse(col.phrases.is_null(), column, "has no character name before a colon")
     lines.refuse(~pl.struct(ROW, "character").is_first_distinct(), column, "is a second list of the character")
     return named.drop(column)
 
 
-def _read_scores(stories: Sheet) -> DataFrame:
+def _read_scores(stories: UserTable) -> DataFrame:
     """Return the recorded scores of every story."""
     for column in _RELEASED_SCORES:
         stories.numbers(column, low=0, high=1)
@@ -268,8 +268,8 @@ def _ratio(step: str, metric: str, part: Series, whole: Series, bounds: tuple[fl
 # -- decisions --------------------------------------------------------------------------------------------------------
 
 
-def _read_decisions(sheet: Sheet, concept: str, truth: str, found: str) -> DataFrame:
-    """Return `row`, `concept`, `truth`, `found` and `right`, the recorded correctness of the decision (here null)."""
+def _read_decisions(sheet: UserTable, concept: str, truth: str, found: str) -> DataFrame:
+    """Return ROW, `concept`, `truth`, `found` and `right`, the recorded correctness of the decision (here null)."""
     sheet.demand((concept, truth, found))
     words = col(truth, found).str.strip_chars().str.to_lowercase()
     answers = sheet.rows.select(words.replace_strict(_ANSWERS, default=None, return_dtype=Boolean))
@@ -279,12 +279,12 @@ def _read_decisions(sheet: Sheet, concept: str, truth: str, found: str) -> DataF
     return sheet.rows.select(ROW, concept=concepts, truth=answers[truth], found=answers[found], right=lit(None, Boolean))
 
 
-def _read_released_decisions(sheet: Sheet) -> DataFrame:
+def _read_released_decisions(sheet: UserTable) -> DataFrame:
     """Return the decisions of a released sheet with their recorded correctness; the last row contains only its sum."""
     sheet.demand(("phrase", "gt", "filter_res"))
     rows = sheet.only(col.phrase.str.strip_chars() != "")
     if rows.rows.is_empty():
-        raise InputError(f"{sheet.path} contains no decisions: column 'phrase' is empty in every row")
+        raise InputError(f"{sheet.place} contains no decisions: column 'phrase' is empty in every row")
     decisions = _read_decisions(rows, "phrase", "gt", "filter_res")
     if "RES" not in rows.rows.columns:
         return decisions
@@ -321,18 +321,18 @@ def _figures_of_decisions(decisions: DataFrame) -> tuple[Rows, Rows]:
 # -- clusters ---------------------------------------------------------------------------------------------------------
 
 
-def _read_clusters(sheet: Sheet, concepts: Path | None) -> DataFrame:
+def _read_clusters(sheet: UserTable, concepts: Path | None) -> DataFrame:
     """Return `phrase`, `gold` and `concept` (from the table `concepts` of a run, if given)."""
     sheet.demand(("phrase", "gold"))
     if concepts is not None:
-        named = read_sheet(concepts)
+        named = read_user_table(concepts)
         named.demand(("phrase", "concept"))
         named.refuse_repeats(["phrase"])
-        sheet = Sheet(sheet.path, beside(sheet.rows.drop("concept", strict=False), named.rows.select("phrase", "concept"), "phrase"))
+        sheet = UserTable(sheet.place, beside(sheet.rows.drop("concept", strict=False), named.rows.select("phrase", "concept"), "phrase"))
         sheet.refuse(col.concept.is_null(), "phrase", f"is not a phrase of {concepts}")
     elif "concept" not in sheet.rows.columns:
         raise InputError(
-            f"{sheet.path} has no column 'concept': add the concept of each phrase, or give the table of a run with --concepts FILE"
+            f"{sheet.place} has no column 'concept': add the concept of each phrase, or give the table of a run with --concepts FILE"
         )
     sheet.refuse_repeats(["phrase"])
     sheet.refuse_empty(("phrase", "gold", "concept"))
@@ -371,7 +371,7 @@ def _jackknife(estimate: float, left: Floats, n: int) -> tuple[float, float]:
     return max(0.0, estimate - half), min(1.0, estimate + half)
 
 
-def _typed_clusters(totals: Sheet) -> Rows:
+def _typed_clusters(totals: UserTable) -> Rows:
     """Return the recorded clustering figures; only V can be recomputed without the clusters, from the other two.
 
     The numbers are in the row below a row of words such as "homogeneity".

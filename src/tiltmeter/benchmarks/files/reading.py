@@ -27,6 +27,7 @@ from tiltmeter.paths import is_file
 from tiltmeter.records import validated
 from tiltmeter.registry import did_you_mean
 from tiltmeter.sanitising import not_utf8
+from tiltmeter.user_tables import ROW, UserTable
 
 TABLE = "benchmark.parquet"
 """File of the benchmark in the output folder of `tiltmeter build`."""
@@ -76,14 +77,13 @@ def read_benchmark(path: str | Path, *, strict: bool = True) -> DataFrame:
                 f"the folder {path} does not contain {TABLE}; give the benchmark file, or complete the build with tiltmeter build"
             )
         path = path / TABLE
-    first = 2 if path.suffix.lower() == ".csv" else 1  # in a CSV file, the first row follows the header
-    given = _typed_columns(path, _renamed_columns(path, _rows_of_file(path)), first)
+    given = _typed_columns(path, _renamed_columns(path, _rows_of_file(path)))
     table = given.with_columns(key=pl.coalesce("key", (pl.int_range(pl.len()) + 1).cast(String)))
     if given["key"].is_null().all() and given["source_tag"].str.contains(_BRANCH_TAG).any():
         table = _tied_to_roots(table)
     table = _completed_rows(table)
     if strict:
-        _refuse_unusable(path, table, first)
+        _refuse_unusable(path, table)
     return table.select(list(BENCHMARK))
 
 
@@ -176,10 +176,9 @@ def _renamed_columns(path: Path, table: DataFrame) -> DataFrame:
     return table.with_columns(**filled).select(list(BENCHMARK))
 
 
-def _typed_columns(path: Path, table: DataFrame, first: int) -> DataFrame:
+def _typed_columns(path: Path, table: DataFrame) -> DataFrame:
     """Convert the columns to their types; blank texts become null, prompt and baseline keep leading and trailing spaces."""
-    if nested := next((name for name, kind in table.schema.items() if kind.is_nested() or kind == pl.Binary), None):
-        raise InputError(f"{path}: the column {nested!r} must be text, not {table.schema[nested]}")
+    UserTable.of(path, table).demand(table.columns)
     try:
         texts = table.with_columns(pl.all().cast(String))
     except pl.exceptions.PolarsError as error:
@@ -191,10 +190,9 @@ def _typed_columns(path: Path, table: DataFrame, first: int) -> DataFrame:
         keyword_in_prompt=when(lower.is_in(_YES)).then(True).when(lower.is_in(_NO)).then(False),
         position=col.position.str.replace(r"\.0$", "").cast(Int32, strict=False),
     )
+    given = UserTable.of(path, texts)
     for name, expected in (("keyword_in_prompt", "true or false"), ("position", "a whole number")):
-        wrong = (texts[name].is_not_null() & read[name].is_null()).arg_true()
-        if len(wrong):
-            raise InputError(f"{path}: row {wrong[0] + first}, column {name!r}: {texts[name][wrong[0]]!r} is not {expected}")
+        given.refuse(texts[name].is_not_null() & read[name].is_null(), name, f"is not {expected}")
     return read
 
 
@@ -206,13 +204,13 @@ def _completed_rows(table: DataFrame) -> DataFrame:
     return table.with_columns(branched_from=pl.coalesce("branched_from", when(col.root != col.key).then(concept)))
 
 
-def _refuse_unusable(path: Path, table: DataFrame, first: int) -> None:
+def _refuse_unusable(path: Path, table: DataFrame) -> None:
     if table.is_empty():
         raise InputError(f"{path} contains no prompts; a benchmark needs at least one row")
+    rows = UserTable.of(path, table).rows
     for _, level, flawed, _, finding in ROW_CHECKS:
-        places = table.select(flawed.arg_true()).to_series()
-        if level == "problem" and len(places):
-            raise InputError(f"{path}: row {places[0] + first} is one {finding}")
+        if level == "problem" and (found := rows.filter(flawed)).height:
+            raise InputError(f"{path}: row {found[ROW][0]} is one {finding}")
 
 
 # Files of SAGED
