@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from polars import DataFrame
 
 MARKS = ("healthy", "cautionary", "critical", "catastrophic")
 """Tiers of a graded metric, best first."""
@@ -82,6 +85,16 @@ class Column:
     rank: int = 0
     whole: bool = False
     links: Sequence[str | None] = ()
+
+    @classmethod
+    def of(cls, rows: DataFrame, source: str, name: str | None = None, kind: Kind = "text", rank: int = 0) -> Column:
+        """Return a column of a table, under another name if one is given."""
+        return cls(name or source, rows[source].to_list(), kind, rank)
+
+
+def columns_of(rows: DataFrame, kinds: Mapping[str, Kind], other: Kind = "name") -> list[Column]:
+    """Return all columns of a table with their kinds; `other` is the kind of those that are not in `kinds`."""
+    return [Column.of(rows, name, kind=kinds.get(name, other)) for name in rows.columns]
 
 
 def named_model(model: str) -> str:
@@ -253,6 +266,11 @@ class Heatmap:
     centre: float | None = None
     marks: Sequence[Sequence[str | None]] | None = None
     note: str = ""
+
+    @classmethod
+    def of(cls, title: str, table: DataFrame, kind: Kind = "number", centre: float | None = None, note: str = "") -> Heatmap:
+        """Return the numbers of a table, whose first column has the names of the rows."""
+        return cls(title, table.to_series(0).to_list(), table.columns[1:], table[:, 1:].rows(), kind, centre, note=note)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Extraction of JSON from a model's answer: alone, in a fenced block, within prose, or slightly malformed."""
+"""Extraction of JSON from a model's answer: alone, in a fenced block, within prose, or slightly malformed; and of items in lists."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ _SINGLE = re.compile(r"(?<!\w)'((?:[^'\\\n]|(?<=\w)'(?=\w))*+)'(?=\s*+[,:\]}])")
 _OPENS_JSON = re.compile(r"\{\s*+[\"'“‘]|\[\s*+[\"'“‘\[{]")  # other brackets are part of the prose
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _CLOSES = {"{": "}", "[": "]"}
+_LEAD = re.compile(r"^(?:[-+•·*–—>]+\s+|\d{1,2}[.)]\s+)+")
+_CONTROL = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), " ")
+_QUOTES = {'"': '"', "“": "”", "‘": "’", "'": "'", "`": "`", "«": "»"}
 
 
 def object_schema(**properties: Any) -> dict[str, Any]:
@@ -126,3 +129,15 @@ def _spellings(text: str) -> Iterator[str]:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not valid JSON")
+
+
+def clean_item(item: str) -> str:
+    """Return the item on one line without bullets, numbering, bold marks, surrounding quotation marks and trailing punctuation."""
+    text = " ".join(item.translate(_CONTROL).split())
+    while True:
+        before = text
+        text = _LEAD.sub("", text).strip("*_ ").rstrip(" .,;:!").lstrip(" ,;:")
+        if len(text) > 1 and _QUOTES.get(text[0]) == text[-1]:
+            text = text[1:-1]
+        if text == before:
+            return text

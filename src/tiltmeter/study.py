@@ -220,6 +220,16 @@ class NotRun(Exception):
     """A part cannot be run, for example because its data is unavailable; the message gives the reason and the remedy."""
 
 
+def find_encoder(name: str, library: Library) -> str:
+    """Return the folder of the default sentence encoder, or the name of any other; raise NotRun if the default one is unavailable."""
+    from tiltmeter.datasets import ENCODERS, DataUnavailable, encoder_folder
+
+    try:
+        return str(encoder_folder(library)) if name in ENCODERS else name
+    except DataUnavailable as error:
+        raise NotRun(f"the encoder {name} is not available: {error.reason}; {error.remedy}") from error
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The resolved settings of a study. All defaults are filled in, so two runs with equal settings are the same study.

@@ -99,6 +99,8 @@ _EXPECTED = {
     "string_type": "must be a text (put numbers, dates and words such as yes and no in quotes)",
     "string_pattern_mismatch": "must be one line of text",
     "int_type": "must be a whole number such as 10",
+    "int_parsing": "must be a whole number such as 10",
+    "float_parsing": "must be a number such as 0.5",
     "bool_type": "must be true or false",
     "dict_type": "must be a mapping",
     "model_type": "must be a mapping",
@@ -130,7 +132,7 @@ def error_sentence(error: ValidationError, model: type[BaseModel]) -> str:
         missing = f"{'.'.join(map(str, lacking['loc']))} is missing: " if lacking["type"] == "missing" else ""
         return f"{missing}{above}unknown key {where[-1]!r}: {did_you_mean(where[-1], _keys_below(model, where[:-1]))}"
     actual = "" if kind in ("missing", "too_short", "string_too_short") else f", found {shortened(first['input'])}"
-    return f"{'.'.join(where)} {_EXPECTED.get(kind) or first['msg'].replace('Input should', 'must')}{actual}"
+    return f"{'.'.join(where)} {_EXPECTED.get(kind) or first['msg'].replace('Input should', 'must')}{actual}".strip()
 
 
 def shortened(value: object) -> str:

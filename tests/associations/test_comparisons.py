@@ -185,7 +185,7 @@ def test_three_groups_are_compared_with_each_other(
     ("options", "message"),
     [
         (("--reference", "woman"), "there is no group 'woman' to compare with: did you mean women"),
-        (("--against", "all"), "-P against=all"),
+        (("--against", "all"), "-P against must be 'rest' or 'each', found 'all'"),
         (("--pair", "group"), "--group and --pair name the same column 'group'"),
         (("--cluster", "autor"), "--cluster autor"),
         (("--reference", "men", "--definition", "paper"), "fixes what is compared"),

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from support.judging import EngineJudge, ScriptedModel
-from tiltmeter.associations.judge_answers import Person, clean, read_answer
+from tiltmeter.associations.judge_answers import Person, read_answer
 from tiltmeter.associations.judging import extract_with_judge
 from tiltmeter.associations.planted_concepts import concept_rates
 from tiltmeter.associations.stage_tables import JUDGEMENTS, LISTS, MENTIONS, STORIES
 from tiltmeter.engine import Journal, open_journal
+from tiltmeter.llm_json import clean_item
 from tiltmeter.models import Message, ModelError, create_model
 from tiltmeter.models.answer_texts import AnswerPlan, Draws, answer_text
 
@@ -482,7 +483,7 @@ def test_a_finished_extraction_costs_nothing_again(journal: Journal) -> None:
 # --- for any text --------------------------------------------------------------------------------------------------------------------
 
 WORD = st.text(st.characters(categories=("Ll", "Lu"), max_codepoint=0x24F), min_size=1, max_size=8)
-PHRASE = st.lists(WORD, min_size=1, max_size=4).map(" ".join).filter(lambda one: clean(one) == one)
+PHRASE = st.lists(WORD, min_size=1, max_size=4).map(" ".join).filter(lambda one: clean_item(one) == one)
 COLONED = st.tuples(PHRASE, PHRASE).map(": ".join)
 LISTED = st.lists(st.one_of(PHRASE, COLONED), max_size=6, unique_by=str.casefold)
 
@@ -518,6 +519,6 @@ def test_any_answer_gives_lists_or_a_reason(text: str) -> None:
     for number in (0, 1):
         assert number in reading.lists or number in reading.faults
     for items in reading.lists.values():
-        assert all(item and len(item) <= 200 and item == clean(item) for item in items)
+        assert all(item and len(item) <= 200 and item == clean_item(item) for item in items)
         assert len({item.casefold() for item in items}) == len(items)
     assert bool(reading.problem) or not reading.faults

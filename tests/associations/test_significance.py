@@ -293,9 +293,9 @@ def test_nothing_to_compare_and_unknown_definitions_are_said_so() -> None:
         rules_of("papr")
     gone = lists.with_columns(status=pl.when(identity="B").then(pl.lit("missing")).otherwise("status"))
     for few, message in (
-        (lists.filter(identity="A"), "one identity, 'A', so there is nothing to compare"),
-        (gone, "the 5 lists of other identities are missing"),
-        (lists.clear(), "there are no lists of concepts"),
+        (lists.filter(identity="A"), "at least two identities, not counting missing ones, but there is 'A'"),
+        (gone, "not counting missing ones, but there is 'A'"),
+        (lists.clear(), "not counting missing ones, but there is none"),
     ):
         with pytest.raises(InputError, match=message):
             find_associations(few, mentions)
@@ -409,13 +409,13 @@ def test_counts_that_break_their_contract_are_refused() -> None:
     more = pl.concat([good, good.with_columns(concept=pl.lit("kind"))])
     wrong = {
         "no column 'mentions'": good.drop("mentions"),
-        "'calm', 'A' in 'gym' must have a count between 0 and its number of lists": good.with_columns(count=6),
-        "fewer mentions than lists": good.with_columns(mentions=2),
-        "occurs twice": pl.concat([good, good]),
-        "'kind', 'A' in 'gym' lacks rows for other identities": more.head(3),
-        "a different number of lists than other rows": more.with_columns(lists=pl.Series([5, 5, 6, 5])),
-        "a different number of mentions than other rows": more.with_columns(mentions=pl.Series([9, None, 9, 4])),
-        "a comparison needs at least two": good.head(1),
+        "row 1, column 'count': 6 must be between 0 and the number of lists": good.with_columns(count=6),
+        "2 must not be smaller than the number of lists with the concept": good.with_columns(mentions=2),
+        "row 3 repeats row 1": pl.concat([good, good]),
+        "row 3, column 'concept': 'kind' lacks rows for other identities": more.head(3),
+        "column 'lists': 5 differs from that of other rows": more.with_columns(lists=pl.Series([5, 5, 6, 5])),
+        "column 'mentions': None differs from that of other rows": more.with_columns(mentions=pl.Series([9, None, 9, 4])),
+        "a comparison needs lists of at least two identities": good.head(1),
     }
     for message, counts in wrong.items():
         with pytest.raises(InputError, match=message):

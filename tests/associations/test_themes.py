@@ -57,7 +57,7 @@ def test_themes_of_the_user(tiltmeter: Tiltmeter, tmp_path: Path, texts: Path) -
     assert {"money", "looks"} < set(load(tmp_path / "run").table("themes")["concept"])
     (tmp_path / "bad.yaml").write_text("money: salary\n", encoding="utf-8")
     done = tiltmeter(*plain, "themes=bad.yaml", "--out", "bad")
-    assert "bad.yaml are not a mapping from the name of a theme to a list of words" in done.stderr.replace("\n", " ")
+    assert "bad.yaml: money must be a list such as [one, another]" in done.stderr.replace("\n", " ")
 
 
 @pytest.mark.verify

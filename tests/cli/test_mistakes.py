@@ -285,7 +285,7 @@ SENTENCES = [
     ("plan study_latin1.yaml", f"cannot read the study file study_latin1.yaml: line 1 {LATIN}"),
     ("plan study_utf16.yaml", f"cannot read the study file study_utf16.yaml: {UTF16}"),
     ("plan associations -P grid=FILE", f"grid.yaml, line 3, column 1: {NO_YAML}"),
-    ("plan associations -P grid=FILE", "grid_key.yaml: unknown key 'categoris': did you mean categories or locations?"),
+    ("plan associations -P grid=FILE", "grid_key.yaml: categories is missing: unknown key 'categoris': did you mean categories or locations?"),
     ("plan associations -P grid=folder.csv", "cannot read the grid folder.csv: it is a folder"),
     ("build FILE -o out", "spec_key.yaml: concepts is missing: unknown key 'concept': did you mean concepts?"),
     ("build FILE -o out", f"spec.yaml, line 2, column 1: {NO_YAML}"),
@@ -497,7 +497,7 @@ def test_a_probe_of_ones_own_that_is_wrong(tiltmeter: Tiltmeter, tmp_path: Path,
 def test_a_theme_without_words(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "themes.yaml").write_text("warm: []\n")
     (tmp_path / "texts.csv").write_text("text,group\nShe is warm.,A\nShe is cold.,B\n")
-    said = "themes.yaml: the theme 'warm' has no words; add some, or remove it"
+    said = "themes.yaml: warm is empty"
     tiltmeter("analyse texts.csv --study associations --text text --group group -P themes=themes.yaml --display none", exits=2, says=said)
     assert not list(tmp_path.glob("runs/*/"))
 

@@ -27,6 +27,7 @@ from tiltmeter.blocks import (
     Responses,
     Table,
     Text,
+    columns_of,
     named_model,
 )
 from tiltmeter.quantities import interval, quantity
@@ -144,7 +145,7 @@ def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFr
         blocks.append(_of_groups(counts.filter(over_all), single))
     if single.height:
         blocks += _by_location(counts.drop_nulls("context"), single)
-    blocks += [_held_back(rows, *_HELD_BACK[metric]) for (metric,), rows in held.group_by("metric", maintain_order=True)]
+    blocks += [_held_back(rows, str(metric)) for (metric,), rows in held.group_by("metric", maintain_order=True)]
     return [*blocks, *_missing(findings.filter(metric="missing"), lists), *_by_both(single, by_words)]
 
 
@@ -152,11 +153,11 @@ def _strongest(title: str, rows: DataFrame, what: str = "concept") -> Pairs | Ta
     """Return associations, or themes in which groups differ: their shares as a figure with a table, or a table if they are unknown."""
     names, numbers = _names_of(rows, what=what), _numbers_of(rows)
     if "also" in rows.columns and rows["also"].count():
-        numbers.append(_column(rows, "also", "also for", "name"))
+        numbers.append(Column.of(rows, "also", "also for", "name"))
     if not rows["others_rate"].count():
         return Table(title, [*names, *numbers], lead=len(names))
-    facing = [_column(rows, "facing", "compared with", "name")] if rows["against"].count() else []
-    shares = [_column(rows, "rate", "share", "percent"), *facing, _column(rows, "others_rate", "others", "percent")]
+    facing = [Column.of(rows, "facing", "compared with", "name")] if rows["against"].count() else []
+    shares = [Column.of(rows, "rate", "share", "percent"), *facing, Column.of(rows, "others_rate", "others", "percent")]
     said = "a word of the theme" if what == "theme" else "the concept"
     note = f"Share: of the group's descriptions, those that contain {said}; others: the same share for the other groups."
     model = pl.format(", {}", "model") if rows["model"].n_unique() > 1 else lit("")
@@ -177,7 +178,7 @@ def _themes(themes: DataFrame, findings: DataFrame) -> list[Block]:
         differs = rows.filter("reported").sort("low", descending=True).head(TOP)
         if differs.height:
             made.append(_strongest(f"Groups differ in these themes{about}", differs, "theme"))
-        made.append(_heatmap(f"Descriptions with a word of each theme{about}", rows, "concept", "rate", "percent"))
+        made.append(Heatmap.of(f"Descriptions with a word of each theme{about}", _by_group(rows, "concept", "rate"), "percent"))
     return made
 
 
@@ -196,7 +197,8 @@ def _by_both(single: DataFrame, by_words: DataFrame) -> list[Block]:
     sides_only = {"by judge only": judged & ~col.shared, "by words only": ~judged & ~col.shared}
     only = {name: col.concept.filter(chosen).head(FEW).str.join(", ") for name, chosen in sides_only.items()}
     table = found.group_by(owner).agg(**counts, **only)
-    columns = _columns(table.sort(owner), "name", "name", "count", "count", "count", "text", "text")
+    kinds: dict[str, Kind] = {**dict.fromkeys(counts, "count"), **dict.fromkeys(only, "text")}
+    columns = columns_of(table.sort(owner), kinds)
     return [Table("Associations found with the judge and with words", columns, lead=2)]
 
 
@@ -244,8 +246,8 @@ def _of_groups(counts: DataFrame, single: DataFrame) -> Table:
     if single["context"].count():
         overall = single.group_by("model", "group").agg(overall=col.context.null_count())
         rows = beside(rows, overall, "model", "group").with_columns(col.overall.fill_null(0))
-    names = [_column(rows, name, kind="name") for name in ("model", "group") if name == "group" or rows[name].n_unique() > 1]
-    columns = [_column(rows, name, *how) for name, how in _OF_GROUPS.items() if name in rows.columns]
+    names = [Column.of(rows, name, kind="name") for name in ("model", "group") if name == "group" or rows[name].n_unique() > 1]
+    columns = [Column.of(rows, name, *how) for name, how in _OF_GROUPS.items() if name in rows.columns]
     note = _ATTRIBUTED if "mean_unattributed" in rows.columns else ""
     return Table("Associations of each group", [*names, *columns], lead=len(names), note=note)
 
@@ -257,16 +259,11 @@ def _by_location(cells: DataFrame, single: DataFrame) -> list[Block]:
     named = pl.format("{} ({})", "said", col.estimate.round(2))
     said = single.group_by(place).agg(said=named.head(FEW).str.join(", "))
     for (model,), mine in cells.join(said, on=place, how="left").group_by("model", maintain_order=True):
-        made.append(_heatmap(f"{model}: associations by location and group", mine, "context", "estimate", "count"))
+        made.append(Heatmap.of(f"{model}: associations by location and group", _by_group(mine, "context", "estimate"), "count"))
         words = _by_group(mine, "context", "said")
-        columns = [_column(words, "context", "location", "name"), *(_column(words, group) for group in words.columns[1:])]
+        columns = [Column.of(words, "context", "location", "name"), *(Column.of(words, group) for group in words.columns[1:])]
         made.append(Details(f"{model}: the strongest at each location", [Table("Up to five per location and group", columns)]))
     return made
-
-
-def _heatmap(title: str, rows: DataFrame, index: str, values: str, kind: Kind) -> Heatmap:
-    wide = _by_group(rows, index, values)
-    return Heatmap(title, wide[index].to_list(), wide.columns[1:], wide.drop(index).rows(), kind=kind)
 
 
 def _by_group(rows: DataFrame, index: str, values: str) -> DataFrame:
@@ -293,7 +290,7 @@ def _backing(model: str, first: DataFrame) -> Details:
     backed = first.group_by("group", maintain_order=True).head(TOP).with_columns(**words)
     blocks: list[Block] = []
     for (group,), rows in backed.group_by("group", maintain_order=True):
-        known = [_column(rows, name) for name in words if rows[name].count()]
+        known = [Column.of(rows, name) for name in words if rows[name].count()]
         blocks.append(Table(f"{group}: the strongest", [*_names_of(rows, without=("whose",)), *_numbers_of(rows), *known]))
         said = rows.explode("examples").drop_nulls("examples")
         sentences = [Response(None, text, label=concept) for concept, text in said.select("said", "examples").iter_rows()]
@@ -302,19 +299,20 @@ def _backing(model: str, first: DataFrame) -> Details:
 
 
 _HELD_BACK = {
-    "definitional": ("Excluded as definitional", "belong to the group by definition", "definitional"),
-    "echo": ("Excluded as echo of the prompt", "contain a word of the prompt of a text", "echo"),
+    "definitional": ("Excluded as definitional", "belong to the group by definition"),
+    "echo": ("Excluded as echo of the prompt", "contain a word of the prompt of a text"),
 }
-"""Title, reason and option for each kind of excluded concepts."""
+"""Title and reason for each kind of excluded concepts; the kind is the value of -P keep."""
 
 
-def _held_back(held: DataFrame, title: str, why: str, option: str) -> Table:
+def _held_back(held: DataFrame, kind: str) -> Table:
     """Return one row per model, group and concept: the association over all locations if there is one, else the strongest."""
     whole = held.sort(col.context.is_null(), descending=True, maintain_order=True)
     rows = whole.unique(["model", "group", "concept"], keep="first", maintain_order=True)
     names = _names_of(rows)
-    columns = [*names, _numbers_of(rows)[-1], _column(rows, "counts"), _column(rows, "reason")]
-    note = f"These {rows.height:,} concepts {why}; they are not counted as associations. To include them: -P keep={option}."
+    title, why = _HELD_BACK[kind]
+    columns = [*names, _numbers_of(rows)[-1], Column.of(rows, "counts"), Column.of(rows, "reason")]
+    note = f"These {rows.height:,} concepts {why}; they are not counted as associations. To include them: -P keep={kind}."
     return Table(title, columns, lead=len(names), note=note)
 
 
@@ -332,20 +330,11 @@ def _missing(findings: DataFrame, lists: DataFrame) -> list[Block]:
     return blocks
 
 
-def _column(rows: DataFrame, source: str, name: str | None = None, kind: Kind = "text", rank: int = 0) -> Column:
-    return Column(name or source, rows[source].to_list(), kind, rank)
-
-
-def _columns(table: DataFrame, *kinds: Kind) -> list[Column]:
-    """Return all columns of a table, which are of these kinds."""
-    return [Column(one.name, one.to_list(), kind) for one, kind in zip(table, kinds, strict=True)]
-
-
 def _names_of(rows: DataFrame, *, what: str = "concept", without: Sequence[str] = ()) -> list[Column]:
     """Return the columns that name an association; those of the model and the location only if they tell rows apart."""
     titles = {"model": "model", "whose": "group", "said": what, "where": "where"}
     told = {"model": rows["model"].n_unique() > 1, "where": set(rows["where"]) != {"all"}}
-    return [_column(rows, name, title, "name") for name, title in titles.items() if told.get(name, True) and name not in without]
+    return [Column.of(rows, name, title, "name") for name, title in titles.items() if told.get(name, True) and name not in without]
 
 
 def _numbers_of(rows: DataFrame) -> list[Column]:
@@ -353,7 +342,7 @@ def _numbers_of(rows: DataFrame) -> list[Column]:
     return [
         Column("score" if "score" in rows["unit"] else "difference", [quantity(*one) for one in numbers], "quantity"),
         Column(f"{100 * rows['level'][0]:.3g}% interval", [interval(*ends) for _, *ends in numbers], "quantity"),
-        _column(rows, "q", kind="probability"),
+        Column.of(rows, "q", kind="probability"),
     ]
 
 
@@ -386,12 +375,13 @@ def _family(owners: Sequence[tuple[str, str]], single: DataFrame) -> list[Block]
     if not pairs:  # no two share a model or a part
         return []
     table = DataFrame(pairs, schema=["first", "second", "shared", "only first", "only second", "overlap"], orient="row")
-    columns = _columns(table, "name", "name", "count", "count", "count", "number")
+    kinds: dict[str, Kind] = {"shared": "count", "only first": "count", "only second": "count", "overlap": "number"}
+    columns = columns_of(table, kinds)
     blocks: list[Block] = [Table("Associations shared by two models or settings", columns, lead=2)]
     if len(owners) > 2:
         blocks.append(Heatmap("Overlap of associations", labels, labels, overlap))
     if (rows := pl.concat(alone)).height:
-        columns = [*(_column(rows, name) for name in ("only in", "not in")), *_names_of(rows, without=("model",)), *_numbers_of(rows)[:1]]
+        columns = [*(Column.of(rows, name) for name in ("only in", "not in")), *_names_of(rows, without=("model",)), *_numbers_of(rows)[:1]]
         blocks.append(
             Details("Associations of one model or setting only", [Table("The strongest associations of one only", columns, lead=5)])
         )

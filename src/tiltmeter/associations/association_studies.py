@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tiltmeter.errors import InputError
-from tiltmeter.registry import check_known, did_you_mean
+from tiltmeter.registry import check_known
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -70,10 +70,7 @@ class AssociationSuite:
 
         params = params or {}
         grid = load_grid(params.get("grid"))
-        known = list(grid.categories)
-        if name is not None:
-            check_known(name, known, f"unknown category {name!r} of associations")
-        chosen = known if name is None else [name]
+        chosen = list(grid.categories) if name is None else [name]
         parts = [StoryGrid(grid, category, setting) for category in chosen for setting in _settings(params.get("setting", "two"))]
         return _study("associations" if name is None else f"associations/{name}", parts)
 
@@ -123,8 +120,7 @@ def _settings(given: str) -> list[str]:
         return list(SETTINGS)
     found = [one.strip() for one in given.split(",")]
     for one in found:
-        if one not in SETTINGS:
-            raise InputError(f"-P setting={given}: {did_you_mean(one, [*SETTINGS, 'all'])}")
+        check_known(one, [*SETTINGS, "all"], f"-P setting={given}")
     return list(dict.fromkeys(found))
 
 

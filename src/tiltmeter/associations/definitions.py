@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field, InstanceOf, PositiveInt, ValidationError
 
 from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known
 from tiltmeter.study import Definition, Settings
+from tiltmeter.yaml_files import error_sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,34 +51,42 @@ def rules_of(definition: str) -> AssociationRules:
     return DEFINITIONS[definition]
 
 
-STAGES = ("extract", "refine", "decompose", "polish")
-WHOLE = "whole"
 NO_ENCODER = "none"
-KEPT = ("definitional", "echo")
-"""Concepts that are excluded by default: those that belong to a group by definition, and words of the prompt."""
-
-Value = TypeVar("Value", int, float)
+STAGES = ("extract", "refine", "decompose", "polish")
+WHOLE = ("whole",)
 
 
-@dataclass(frozen=True, slots=True)
-class AssociationOptions:
+def _listed(text: str) -> tuple[str, ...]:
+    """Return the values of a text with commas."""
+    return tuple(one.strip() for one in text.split(","))
+
+
+def _checked_stages(text: str) -> tuple[str, ...]:
+    found = _listed(text)
+    if found != WHOLE and found != (STAGES[0], *(one for one in STAGES[1:] if one in found)):
+        raise ValueError(f"give extract, optionally followed by {', '.join(STAGES[1:])} in this order; or {WHOLE[0]} alone, not {text!r}")
+    return found
+
+
+class AssociationOptions(BaseModel, frozen=True):
     """User options for extraction, clustering and testing; files are paths as the user wrote them."""
 
-    rules: AssociationRules
+    rules: InstanceOf[AssociationRules]
     judged: bool
-    stages: tuple[str, ...]
+    stages: Annotated[tuple[str, ...], BeforeValidator(_checked_stages)] = STAGES
     encoder: str | None
-    threshold: float
-    method: str
-    minimum: int
-    shuffle: str
-    wording: str | None
-    terms: str | None
-    language: str
-    against: str
-    reference: str | None
-    keep: tuple[str, ...]
-    themes: str | None
+    threshold: Annotated[float, Field(gt=0, lt=1)] = 0.63
+    method: Literal["leader", "components", "average"] = "leader"
+    minimum: PositiveInt = 5
+    shuffle: Literal["list", "descriptor"] = "list"
+    wording: str | None = None
+    terms: str | None = None
+    language: str = "en"
+    against: Literal["rest", "each"] = "rest"
+    reference: str | None = None
+    keep: Annotated[tuple[Literal["definitional", "echo"], ...], BeforeValidator(_listed)] = ()
+    """Concepts that are excluded by default: those that belong to a group by definition, and words of the prompt."""
+    themes: str | None = None
 
 
 def options_of(settings: Settings) -> AssociationOptions:
@@ -90,54 +100,15 @@ def options_of(settings: Settings) -> AssociationOptions:
     given = settings.params
     if settings.file_for("lists") is not None and settings.file_for("mentions") is None:
         raise InputError("--replace lists= needs --replace mentions= as well: give both tables of the run, edited or not")
-    judged, rules = _judged(settings), rules_of(settings.definition)
-    encoder = given.get("encoder", "all-MiniLM-L6-v2" if judged else NO_ENCODER)
+    extraction, rules = given.get("extraction", "judge" if settings.judge else "words"), rules_of(settings.definition)
+    check_known(extraction, ("judge", "words"), f"-P extraction={extraction}")
+    if (judged := extraction == "judge") and settings.judge is None:
+        raise InputError("-P extraction=judge needs a judge: give --judge PROVIDER/NAME, or use -P extraction=words")
     if rules.published and (unused := [key for key in ("against", "reference", "keep") if key in given]):
         raise InputError(f"-P {unused[0]}= does not apply to the definition {rules.name}, which fixes what is compared; leave it out")
-    return AssociationOptions(
-        rules=rules,
-        judged=judged,
-        stages=_stages(given.get("stages", ",".join(STAGES))),
-        encoder=None if encoder == NO_ENCODER else encoder,
-        threshold=_number(given, "threshold", 0.63, lambda value: 0 < value < 1, "a similarity between 0 and 1, such as 0.63"),
-        method=_one_of("method", given.get("method", "leader"), ("leader", "components", "average")),
-        minimum=_number(given, "minimum", 5, lambda value: value >= 1, "a number of lists, such as 5"),
-        shuffle=_one_of("shuffle", given.get("shuffle", "list"), ("list", "descriptor")),
-        wording=given.get("wording"),
-        terms=given.get("terms"),
-        language=given.get("language", "en"),
-        against=_one_of("against", given.get("against", "rest"), ("rest", "each")),
-        reference=given.get("reference"),
-        keep=tuple(_one_of("keep", one.strip(), KEPT) for one in given["keep"].split(",")) if "keep" in given else (),
-        themes=given.get("themes"),
-    )
-
-
-def _judged(settings: Settings) -> bool:
-    chosen = _one_of("extraction", settings.params.get("extraction", "judge" if settings.judge else "words"), ("judge", "words"))
-    if chosen == "judge" and settings.judge is None:
-        raise InputError("-P extraction=judge needs a judge: give --judge PROVIDER/NAME, or use -P extraction=words")
-    return chosen == "judge"
-
-
-def _stages(text: str) -> tuple[str, ...]:
-    found = tuple(one.strip() for one in text.split(","))
-    for one in found:
-        _one_of("stages", one, (*STAGES, WHOLE))
-    if found != (WHOLE,) and (found[0] != STAGES[0] or found != tuple(one for one in STAGES if one in found)):
-        raise InputError(f"-P stages={text}: give extract, optionally followed by {', '.join(STAGES[1:])} in this order; or {WHOLE} alone")
-    return found
-
-
-def _one_of(name: str, value: str, known: Sequence[str]) -> str:
-    check_known(value, known, f"-P {name}={value}")
-    return value
-
-
-def _number(given: Mapping[str, str], name: str, default: Value, fits: Callable[[Value], bool], wanted: str) -> Value:
-    """Return the option `name` as a number of the type of its default."""
-    with suppress(ValueError):
-        value = type(default)(given.get(name, default))
-        if fits(value):
-            return value
-    raise InputError(f"-P {name}={given[name]}: give {wanted}")
+    encoder = given.get("encoder", "all-MiniLM-L6-v2" if judged else NO_ENCODER)
+    known = {"rules": rules, "judged": judged, "encoder": None if encoder == NO_ENCODER else encoder}
+    try:
+        return AssociationOptions.model_validate({**given, **known})
+    except ValidationError as error:
+        raise InputError(f"-P {error_sentence(error, AssociationOptions)}") from None

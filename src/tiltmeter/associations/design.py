@@ -6,7 +6,7 @@ The built-in grid is stored in `grids/`; a user's file has the same format. Ever
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain, combinations, product
 from pathlib import Path
@@ -193,21 +193,20 @@ class Category(Record):
         return self
 
 
-@cache
-def _built_in(name: str) -> Grid:
-    return read_record(_GRIDS / f"{name}.yaml", "grid", Grid)
+def _built_in(name: str, key: str) -> Any:
+    return packaged_yaml(_GRIDS / f"{name}.yaml")[key]
 
 
 class Grid(Record):
     """A grid: categories of identities, and the locations of their stories."""
 
-    categories: dict[Annotated[str, AfterValidator(_lower_case)], Category] = Field(default_factory=dict)
+    categories: Filled[dict[Annotated[str, AfterValidator(_lower_case)], Category]]
     language: Line = BUILT_IN_LANGUAGE
     """The language of the descriptors, the locations and the wording."""
     locations: Annotated[
         Filled[dict[Line, Filled[list[Line]]]],
         BeforeValidator(_by_context, json_schema_input_type=dict[str, list[str]] | list[str]),
-    ] = Field(default_factory=lambda: _built_in("locations").locations)
+    ] = Field(default_factory=lambda: _built_in("locations", "locations"))
     """Locations by location category; a plain list is one category."""
     wording: Filled[dict[str, str]] | None = None
     """Prompt templates by setting; None: the built-in wordings."""
@@ -229,6 +228,11 @@ class Grid(Record):
         return self
 
 
+@cache
+def _built_in_grid() -> Grid:
+    return Grid.model_validate({"categories": {name: _built_in(name, "categories")[name] for name in _CATEGORIES}})
+
+
 def load_grid(path: str | Path | None = None) -> Grid:
     """Return the built-in grid, or read one from a file.
 
@@ -244,10 +248,8 @@ def load_grid(path: str | Path | None = None) -> Grid:
         The file cannot be read or is invalid; the message names the file, the key and the remedy.
     """
     if path is None:
-        return Grid(categories={name: _built_in(name).categories[name] for name in _CATEGORIES})
+        return _built_in_grid()
     grid = read_record(Path(path), "grid", Grid)
-    if not grid.categories:
-        raise InputError(f"{path}: the grid has no categories; add at least one, with identities and their descriptors")
     grid._place = str(path)
     return grid
 
@@ -311,7 +313,9 @@ def make_design(grid: Grid, category: str, setting: str, settings: Settings, nam
     cells = _cells_of(grid, found, settings.repeats or found.stories)
     stories = kept = keep_limit(cells, settings.limit, settings.seed, name)
     if _deals_names(found, settings):
-        dealt = _deal_names(cells, found, settings.seed)  # for the whole design, so that a limited design is a subset of it
+        dealt = _deal_names(
+            cells, _people_of(found, settings), settings.seed
+        )  # for the whole design, so that a limited design is a subset of it
         stories = dealt.join(kept, on="item", how="semi", maintain_order="left")
     rows = _prompts_of(stories, setting, settings)
     made = (
@@ -385,23 +389,27 @@ def _deals_names(category: Category, settings: Settings) -> bool:
     return chosen == "dealt" and rules_of(settings.definition).deals_names and category.dealt is not None
 
 
-def _dealt_people(category: Category) -> DataFrame:
-    """Return all possible characters of a category with assigned names: `type`, `identity`, `name`, `descriptor`."""
-    members = [
-        (kind, identity, given.known, given.text) for kind, them in (category.dealt or {}).items() for identity, given in them.items()
-    ]
-    people = DataFrame(members, schema=["type", "identity", "name", "descriptor"], orient="row").explode("name")
-    return people.with_columns(col.descriptor.str.replace("{name}", col("name"), literal=True))
+def _people_of(category: Category, settings: Settings) -> DataFrame:
+    """Return all possible characters of a category: `type`, `name`, `descriptor`, `identity`."""
+    if not _deals_names(category, settings):
+        people = DataFrame(category.descriptors, schema=["name", "descriptor", "identity", "type"], orient="row")
+    else:
+        members = [
+            (kind, identity, given.known, given.text) for kind, them in (category.dealt or {}).items() for identity, given in them.items()
+        ]
+        dealt = DataFrame(members, schema=["type", "identity", "name", "descriptor"], orient="row").explode("name")
+        people = dealt.with_columns(col.descriptor.str.replace("{name}", col("name"), literal=True))
+    return people.select("type", "name", "descriptor", "identity")
 
 
-def _deal_names(cells: DataFrame, category: Category, seed: int) -> DataFrame:
+def _deal_names(cells: DataFrame, people: DataFrame, seed: int) -> DataFrame:
     """Return one row per story: two characters with different names, assigned at random and with equal frequency within an identity.
 
     The columns are those of `cells`, with the numbers of the stories at a cell as `story` (0, 1, ...).
     """
     plan = cells.with_columns(story=pl.int_ranges("repetitions")).explode("story")
     plan = plan.with_columns(repetitions=lit(1), turn=(col.turn + col.story) % 2)
-    people, rng = _dealt_people(category).with_row_index("person"), np.random.default_rng(seed)
+    people, rng = people.with_row_index("person"), np.random.default_rng(seed)
     dealt = np.empty((plan.height, 2), dtype=np.intp)
     for (kind, identity), them in people.group_by("type", "identity", maintain_order=True):
         rows, sides = np.nonzero(plan.select((col("identity_1", "identity_2") == identity) & (col.type == kind)).to_numpy())
@@ -517,62 +525,43 @@ def check_design(design: DataFrame, grid: Grid, settings: Settings) -> None:
     if design.is_empty():
         raise InputError(f"{grid.place}: the design has no prompts")
     name, alone = design["category"][0], design["setting"][0] == "single"
-    category, place = grid.category(name), f"{grid.place}: category {name}"
+    category, locations = grid.category(name), _locations_of(grid)
+    place, planned = f"{grid.place}: category {name}", settings.repeats or category.stories
+    people = _people_of(category, settings)
+    first, second = (_is_among(people, ("type", *columns)) for columns in (_FIRST, _SECOND))
+    in_order = when(col.order == 0).then(pl.format("{}-{}", "name_1", "name_2")).otherwise(pl.format("{}-{}", "name_2", "name_1"))
+    is_pair = second & (col.identity_1 != col.identity_2) & (col.name_1 != col.name_2) & (col.pair == in_order)
+    is_balanced = (2 * col.turned - planned).abs() <= planned % 2
+    orders = "equally divided between both orders"
+    if not rules_of(settings.definition).counterbalanced:
+        is_balanced, orders = col.turned == 0, "all in the order of the pair"
+    stories = f"{{}} stories at the {{}} for {{}}, {{}} of them in the opposite order, but {planned} are planned, {orders}"
     said = pl.concat_str(_CHARACTERS, separator=", ", ignore_nulls=True)
-    order = "its characters ({}) are not those of the pair {} of the type {} in the order of the row"
     text, span = pl.coalesce("source_prompt", "prompt"), col.source_span
-    spans = col.source_prompt.str.count_matches(span, literal=True)
-    locations = _locations_of(grid)
+    shown = ("descriptor_1", "descriptor_2", "location")
     checks = [
-        (_wrong_characters(design, category, settings), pl.format(order, said, "pair", "type")),
         (
-            design.join(locations, on=locations.columns, how="anti", maintain_order="left"),
-            pl.format("{} is not a location of {}", "location", "context"),
+            first & (lit(alone) | is_pair),
+            pl.format("its characters ({}) are not those of the pair {} of the type {} in the order of the row", said, "pair", "type"),
         ),
-        *(
-            (design.filter(~text.str.contains(col(column), literal=True)), pl.format("its text does not contain {}", column))
-            for column in ("descriptor_1", "descriptor_2", "location")
-        ),
-        (design.filter(spans != 1), lit("the source prompt does not contain the span exactly once")),
-        _unplanned_cells(design, settings.repeats or category.stories, counterbalanced=rules_of(settings.definition).counterbalanced),
+        (_is_among(locations, locations.columns), pl.format("{} is not a location of {}", "location", "context")),
+        *((text.str.contains(col(one), literal=True), pl.format("its text does not contain {}", one)) for one in shown),
+        (col.source_prompt.str.count_matches(span, literal=True) == 1, lit("the source prompt does not contain the span exactly once")),
+        ((col.stories == planned) & (lit(alone) | is_balanced), pl.format(stories, "stories", "location", "pair", "turned")),
     ]
-    for wrong, sentence in checks:
-        for first in wrong.head(1).select(pl.format("prompt {}: {}", "prompt_id", sentence)).to_series():
-            raise InputError(f"{place}: {first}")
+    number = col.repetitions.cast(pl.Int64)
+    numbers = {"stories": number.sum(), "turned": number.filter(col.order == 1).sum()}
+    counted = design.with_columns(**{key: one.over("item", "wording", "location") for key, one in numbers.items()})
+    for right, sentence in checks:
+        for wrong in counted.filter(~right).head(1).select(pl.format("prompt {}: {}", "prompt_id", sentence)).to_series():
+            raise InputError(f"{place}: {wrong}")
     full = len(category.pairs) * locations.height * design["wording"].n_unique() * (2 if alone else 1)
     cells = design["item", "wording"].n_unique()
     if settings.limit is None and cells != full:
         raise InputError(f"{place}: the design has only {cells:,} of {full:,} cells")
 
 
-def _wrong_characters(design: DataFrame, category: Category, settings: Settings) -> DataFrame:
-    """Return the rows whose characters are not those of their pair, in the order of the row."""
-    alone, right = design["setting"][0] == "single", design
-    if _deals_names(category, settings):
-        people = _dealt_people(category)
-        known = [people.select("type", pl.exclude("type").name.suffix(f"_{side}")) for side in ((1,) if alone else (1, 2))]
-        in_order = when(col.order == 0).then(pl.format("{}-{}", "name_1", "name_2")).otherwise(pl.format("{}-{}", "name_2", "name_1"))
-        paired = (col.identity_1 != col.identity_2) & (col.name_1 != col.name_2) & (col.pair == in_order)
-        right = design.filter(lit(alone) | paired)
-    else:
-        pairs = _both_orders(_pairs_of(category))
-        known = [pairs.drop("order", *_SECOND) if alone else pairs]
-    for one in known:
-        right = right.join(one, on=one.columns, how="semi")
-    return design.join(right, on="prompt_id", how="anti", maintain_order="left")
-
-
-def _unplanned_cells(design: DataFrame, planned: int, *, counterbalanced: bool) -> tuple[DataFrame, Expr]:
-    """Return the cells with a wrong number of stories or unbalanced orders, and the error message."""
-    repetitions, order = col.repetitions, col.order
-    cells = design.group_by("item", "wording", "location", maintain_order=True).agg(
-        col("prompt_id", "pair").first(),
-        stories=repetitions.sum(),
-        turned=repetitions.filter(order == 1).sum(),
-        alone=order.is_null().any(),
-    )
-    uneven = (2 * col.turned - planned).abs() > planned % 2 if counterbalanced else col.turned > 0
-    orders = "equally divided between both orders" if counterbalanced else "all in the order of the pair"
-    sentence = f"{{}} stories at the {{}} for {{}}, {{}} of them in the opposite order, but {planned} are planned, {orders}"
-    wrong = cells.filter((col.stories != planned) | (uneven & ~col.alone))
-    return wrong, pl.format(sentence, "stories", "location", "pair", "turned")
+def _is_among(rows: DataFrame, columns: Sequence[str]) -> Expr:
+    """Return whether the values of these columns are a row of a table, in the order of its columns."""
+    values = pl.struct(col(one).alias(name) for one, name in zip(columns, rows.columns, strict=True))
+    return values.is_in(rows.to_struct().implode())

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from tiltmeter.llm_json import object_schema, read_json, without_thinking
+from tiltmeter.llm_json import clean_item, object_schema, read_json, without_thinking
 from tiltmeter.readers.grammar import sentences
 
 # -- the characters of a story ------------------------------------------------------------------------------------------
@@ -165,9 +165,6 @@ SCHEMA = object_schema(characters={"type": "array", "items": _LISTED})
 _NOTHING = frozenset(
     ("none", "n a", "nothing", "no features", "no concepts", "none mentioned", "none shown", "not mentioned", "no essential features")
 )
-_LEAD = re.compile(r"^(?:[-+•·*–—>]+\s+|\d{1,2}[.)]\s+)+")
-_CONTROL = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), " ")
-_QUOTES = {'"': '"', "“": "”", "‘": "’", "'": "'", "`": "`", "«": "»"}
 _SHOWN = 40
 
 Entries = list[tuple[int | str | None, object]]
@@ -293,24 +290,12 @@ def _items(listed: Sequence[object]) -> tuple[tuple[str, ...] | None, str | None
         if not isinstance(one, list):
             return None, "is not a list"
         for item in one:
-            if not isinstance(item, str) or len(item) > 100 * LONGEST or len(phrase := clean(item)) > LONGEST:
+            if not isinstance(item, str) or len(item) > 100 * LONGEST or len(phrase := clean_item(item)) > LONGEST:
                 left_out += 1
             elif phrase and normal(phrase) not in _NOTHING:
                 found.setdefault(phrase.casefold(), phrase)
     fault = f"has {left_out} items that are no texts of at most {LONGEST} characters" if left_out else None
     return tuple(found.values()), fault
-
-
-def clean(item: str) -> str:
-    """Return the item on one line without bullets, numbering, bold marks, surrounding quotation marks and trailing punctuation."""
-    text = " ".join(item.translate(_CONTROL).split())
-    while True:
-        before = text
-        text = _LEAD.sub("", text).strip("*_ ").rstrip(" .,;:!").lstrip(" ,;:")
-        if len(text) > 1 and _QUOTES.get(text[0]) == text[-1]:
-            text = text[1:-1]
-        if text == before:
-            return text
 
 
 @lru_cache(maxsize=4096)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
@@ -62,6 +60,7 @@ from tiltmeter.study import (
     Tools,
     beside,
     conform,
+    find_encoder,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +68,6 @@ if TYPE_CHECKING:
     from tiltmeter.datasets import Library
 
 Tables = Mapping[str, DataFrame]
-_ON_THE_HUB = re.compile(r"[\w][\w.-]*(?:/[\w.-]+)?")
 USUAL = 0.2
 """Assumed share of lists that contain a concept, for planning."""
 NOTHING = 1e-9
@@ -492,21 +490,15 @@ def check_encoder(name: str, library: Library) -> None:
     Raises
     ------
     NotRun
-        The encoder, or the package it needs, is not available.
-    InputError
-        The name is neither a folder nor a valid name on the Hugging Face Hub.
+        The default encoder, or a package, is not available.
+    InputError, ProviderError
+        There is no such encoder in a folder or on the Hugging Face Hub.
     """
     from importlib.util import find_spec
 
-    from tiltmeter.datasets import ENCODERS, DataUnavailable, encoder_folder
+    from tiltmeter.models.text_models import SentenceEncoder
 
-    if name not in ENCODERS and not Path(name).is_dir() and not _ON_THE_HUB.fullmatch(name):
-        raise InputError(f"-P encoder={name} is neither a folder nor a name on the Hugging Face Hub (OWNER/NAME); or use encoder=none")
-    without = "or use -P encoder=none, which clusters phrases by their words alone"
     if find_spec("sentence_transformers") is None:
+        without = "or use -P encoder=none, which clusters phrases by their words alone"
         raise NotRun(f'clustering phrases needs a sentence encoder: pip install "tiltmeter[local]", {without}')
-    if name in ENCODERS:
-        try:
-            encoder_folder(library)
-        except DataUnavailable as error:
-            raise NotRun(f"the encoder {name} is not available: {error.reason}; {error.remedy}, {without}") from error
+    SentenceEncoder(find_encoder(name, library), store=None)

@@ -6,18 +6,22 @@ from pathlib import Path
 
 import polars as pl
 from polars import DataFrame, String, col
-from pydantic import TypeAdapter, ValidationError
+from pydantic import RootModel
 
 from tiltmeter.associations.definitions import AssociationOptions
 from tiltmeter.associations.stage_tables import OWNER
-from tiltmeter.errors import InputError
 from tiltmeter.features.kinds import themes, vader_analyzer
 from tiltmeter.readers.content_words import lemmas_of
+from tiltmeter.records import Filled, Line, validated
 from tiltmeter.yaml_files import read_yaml
 
 TONED = 2.0
 """Smallest absolute valence, from -4 to 4, of a word of positive or negative tone in the VADER lexicon."""
 _TONES = {"positive tone": 1.0, "negative tone": -1.0}
+
+
+class _Themes(RootModel[dict[Line, Filled[list[Line]]]]):
+    pass
 
 
 def theme_words(options: AssociationOptions) -> DataFrame:
@@ -28,16 +32,9 @@ def theme_words(options: AssociationOptions) -> DataFrame:
     InputError
         The user's file is not a mapping from themes to lists of words.
     """
-    if options.themes is None:
-        known = themes(options.language)
-    else:
-        try:
-            known = TypeAdapter(dict[str, list[str]]).validate_python(read_yaml(Path(options.themes), "themes"), strict=True)
-        except ValidationError as error:
-            message = f"the themes {options.themes} are not a mapping from the name of a theme to a list of words"
-            raise InputError(message) from error
-        if empty := [name for name, words in known.items() if not words]:
-            raise InputError(f"{options.themes}: the theme {empty[0]!r} has no words; add some, or remove it")
+    known = themes(options.language)
+    if options.themes is not None:
+        known = validated(read_yaml(Path(options.themes), "themes"), _Themes, options.themes).root
     if options.language == "en":
         lexicon = vader_analyzer().lexicon
         known = known | {

@@ -19,11 +19,6 @@ from tiltmeter.study import beside, conform
 
 _AT_ONCE = 5_000
 """Number of texts that are read together."""
-_BESIDE_NAMES = [
-    "mr", "mrs", "ms", "mx", "dr", "prof", "miss", "professor", "doctor", "sir", "dame", "jr", "sr", "ii", "iii", "ph.d", "phd", "md",
-    "m.d", "esq", "de", "del", "la", "van", "von", "der", "den", "di", "da", "du", "le", "al", "el", "bin", "ibn", "dos", "y",
-]  # fmt: skip
-"""Titles and particles, which do not identify a person."""
 _ENOUGH, _LEAST = 20, 0.1
 """A text of at least so many words, of which a smaller share are stop words of the language, is in another language."""
 _OTHER, _AMBIGUOUS = -1, -2
@@ -133,7 +128,7 @@ def _near(column: str, steps: int) -> Expr:
 def _with_names(words: DataFrame, people: DataFrame) -> DataFrame:
     """Add `person`: the number of the character whose name a word is, _OTHER for another person's name, else null."""
     parts = people.select("row", "who", plain=_plain(col.name.str.to_lowercase()).str.extract_all(r"[\p{L}\p{M}]+(?:[-'][\p{L}\p{M}]+)*"))
-    particle = col.plain.is_in(_BESIDE_NAMES)
+    particle = col.plain.is_in(word_lists("en")["beside_names"])
     forms = parts.with_columns(single=col.plain.list.len() == 1).explode("plain").drop_nulls().filter(~particle)
     table = words.with_columns(before=_near("plain", -1), after=_near("plain", 1))
     table = table.filter("capital", ~particle, col.kind.is_in(["name", "noun", "adjective"]))
@@ -160,7 +155,7 @@ def _with_referents(words: DataFrame) -> DataFrame:
     """Add `meant`: the `person` or, for a pronoun, whom it refers to: the number of a character, _OTHER or _AMBIGUOUS; else null."""
     is_named, is_first, is_third = (col.person == 0).fill_null(False), col.pronoun == "i", col.pronoun.is_in(["he", "she"])
     calls = _near("form", -1).is_in(["'m", "am", "is", "'s"]) & _near("form", -2).is_in(["i", "name"])
-    calls = calls | _near("form", -1).is_in(["me", "heiße", "bin", "soy", "llamo"])
+    calls = calls | _near("form", -1).is_in(word_lists("en")["called"])
     introduced = is_named & calls & (_near("form", 1) != "'s").fill_null(True)
     alone = is_named & (is_named | ~col.form.str.contains(r"^\p{L}")).all().over("number")
     words = beside(words.with_columns(introduced=introduced, alone=alone), _antecedents(words), "number")

@@ -281,7 +281,7 @@ def _digits(value: float) -> str:
 def _table(title: str, rows: DataFrame, note: str = "") -> Table:
     """Return a table with the columns of SHOWN that have values; "values" is omitted if no row is calibrated."""
     known = [name for name in SHOWN if rows[name].null_count() < rows.height and (name != "values" or rows["calibrated"].any())]
-    columns = [Column(SHOWN[name][0], rows[name].to_list(), *SHOWN[name][1:]) for name in known]
+    columns = [Column.of(rows, name, *SHOWN[name]) for name in known]
     return Table(title, columns, len(set(LEAD) & set(known)), note)
 
 
@@ -323,7 +323,7 @@ def _heatmap(numbers: DataFrame, feature: str, statistic: str = "mean") -> Heatm
     table = means.pivot("label", index="group", values="estimate").sort("group")
     kind = ", calibrated" if means["calibrated"].any() else ""
     title = f"{_words(feature)}{kind}: {statistic.replace('_', ' ')} of the answers about each group"
-    return Heatmap(title, table["group"].to_list(), table.columns[1:], table.drop("group").rows())
+    return Heatmap.of(title, table)
 
 
 def _feature(feature: str, rows: DataFrame, numbers: DataFrame, examples: DataFrame) -> list[Block]:
@@ -342,20 +342,8 @@ def _feature(feature: str, rows: DataFrame, numbers: DataFrame, examples: DataFr
     if shifts.height:
         apart = shifts.filter("apart", col.group.is_not_null()).select(pl.format("{} ({})", "group", "label")).to_series()
         note = f"The intervals with and without the role do not overlap for: {', '.join(apart) or 'no group'}."
-        table = shifts.pivot("label", index="group", values="shift")
-        groups = table["group"].fill_null("all prompts").to_list()
-        values = table.drop("group").rows()
-        blocks.append(
-            Heatmap(
-                f"Effect of roles on {words}: mean in each role minus mean without a role",
-                groups,
-                table.columns[1:],
-                values,
-                "signed",
-                0.0,
-                note=note,
-            )
-        )
+        table = shifts.pivot("label", index="group", values="shift").with_columns(col.group.fill_null("all prompts"))
+        blocks.append(Heatmap.of(f"Effect of roles on {words}: mean in each role minus mean without a role", table, "signed", 0.0, note))
     if examples.height:
         blocks.append(Text(INFLUENCE, small=True))
         shown = ("prompt", "answer", "outcome", "label", "influence", "prompt_id")
@@ -369,10 +357,10 @@ def _numbers(what: str, findings: DataFrame, note: str) -> Table:
     shown = findings.sort("q", "p", nulls_last=True, maintain_order=True).head(MOST).with_columns(metric=metric_name())
     names = [name for name in ("metric", "group", "group_2", "model", "context") if shown[name].count()]
     columns = [
-        *(Column(name.replace("_", " "), shown[name].to_list(), "name") for name in names),
-        Column("value", shown["estimate"].to_list(), "number"),
+        *(Column.of(shown, name, name.replace("_", " "), "name") for name in names),
+        Column.of(shown, "estimate", "value", "number"),
         Column("interval", shown.select("low", "high").rows(), "interval"),
-        Column("chance", shown["null_value"].to_list(), "number", 1),
+        Column.of(shown, "null_value", "chance", "number", 1),
         Column("q", shown.select(pl.coalesce("q", "p")).to_series().to_list(), "probability"),
     ]
     title = f"The {MOST} most significant of {findings.height:,} {what}" if findings.height > MOST else f"All {findings.height} {what}"

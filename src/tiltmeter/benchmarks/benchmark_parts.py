@@ -40,6 +40,7 @@ from tiltmeter.study import (
     StageTable,
     Tools,
     conform,
+    find_encoder,
 )
 from tiltmeter.subsampling import first_samples, keep_limit
 from tiltmeter.yaml_files import read_yaml
@@ -404,16 +405,11 @@ def check_features(options: BenchmarkOptions, library: Library, rows: DataFrame)
     InputError, ProviderError, NotRun
         A feature or its model is not available, or it needs baselines that the benchmark does not have.
     """
-    from tiltmeter.datasets import ENCODERS, DataUnavailable, encoder_folder
     from tiltmeter.features import open_features
     from tiltmeter.models.text_models import SentenceEncoder, TextClassifier
-    from tiltmeter.study import NotRun
 
     def encoder(name: str) -> SentenceEncoder:
-        try:
-            return SentenceEncoder(encoder_folder(library) if name in ENCODERS else name, store=None)
-        except DataUnavailable as error:
-            raise NotRun(f"the encoder {name} is not available: {error.reason}; {error.remedy}") from error
+        return SentenceEncoder(find_encoder(name, library), store=None)
 
     if options.clusters is not None or "cosine" in options.also:
         encoder(options.encoder)

@@ -11,7 +11,7 @@ from polars import Series
 
 from tiltmeter.errors import EXIT_INCOMPLETE, TiltmeterError
 from tiltmeter.judge_questions import NOT_ASKED, JudgeQuestion, ParsedReply, T, ask_questions
-from tiltmeter.llm_json import json_values, without_thinking
+from tiltmeter.llm_json import clean_item, json_values, without_thinking
 from tiltmeter.prompt_templates import Wording, wordings
 from tiltmeter.readers import refused
 from tiltmeter.study import Judge
@@ -93,7 +93,7 @@ def _entries(value: object, depth: int = 0) -> Iterator[object]:
 _LONGEST_ANSWER = 100_000
 _LONGEST_QUESTION = 400
 _NONE = re.compile(r"\W*(?:none|null|n/?a|cannot|can't|can\u2019t|i cannot|no question)\b[^?]*$", re.IGNORECASE)
-_LEAD = re.compile(r"^(?:question\s*:|[-*\u2022]|\d{1,2}[.)])\s*", re.IGNORECASE)
+_LEAD = re.compile(r"^question\s*:", re.IGNORECASE)
 _YES_OR_NO = re.compile(r"\W*(?:(yes|true)|no|false)\b\W*$", re.IGNORECASE)
 
 
@@ -103,9 +103,7 @@ def read_question(answer: str) -> ParsedReply[str]:
     lines = [line.strip() for line in reply.splitlines() if line.rstrip("\"'\u201d\u2019*_ ").endswith("?") and "{" not in line]
     given = [*_values_of("question", reply)] or (lines if len(lines) == 1 else [])
     value = given[0] if given else reply
-    text = _LEAD.sub("", " ".join(value.split()).strip("*_ ")) if isinstance(value, str) else ""
-    if len(text) > 1 and text[0] in "\"'\u201c" and text[-1] in "\"'\u201d":
-        text = text[1:-1].strip()
+    text = clean_item(_LEAD.sub("", clean_item(value))) if isinstance(value, str) else ""
     if given and text.endswith("?"):
         too_long = len(text) > _LONGEST_QUESTION
         return ParsedReply(None, f"the question is longer than {_LONGEST_QUESTION} characters") if too_long else ParsedReply(text)

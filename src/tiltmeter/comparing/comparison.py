@@ -10,7 +10,7 @@ import polars as pl
 from polars import DataFrame, col
 
 from tiltmeter.blocks import Block, Callout, Chart, Column, IntervalRow, Intervals, Table, Text
-from tiltmeter.comparing.difference_blocks import columns_of, interval_of, metric_of
+from tiltmeter.comparing.difference_blocks import interval_of, metric_of, some_columns
 from tiltmeter.comparing.differences import VERDICTS, judged_differences
 from tiltmeter.comparing.sides import Side, SideView, choose, document_of, opened
 from tiltmeter.errors import InputError
@@ -78,14 +78,14 @@ class Comparison(Result):
         numbers = chosen.filter(col.concept.is_null())
         if numbers.height:
             verdicts = numbers.select(pl.concat_str("verdict", "note", separator=": ", ignore_nulls=True)).to_series().to_list()
-            values = [*columns_of(numbers, "first", "second", "difference"), interval_of(numbers), *columns_of(numbers, "q")]
-            columns = [*columns_of(numbers, "part"), metric_of(numbers), *values, Column("verdict", verdicts)]
+            values = [*some_columns(numbers, "first", "second", "difference"), interval_of(numbers), *some_columns(numbers, "q")]
+            columns = [*some_columns(numbers, "part"), metric_of(numbers), *values, Column("verdict", verdicts)]
             blocks.append(Table("Metrics", columns, lead=2))
         concepts = chosen.filter(col.concept.is_not_null()).sort("q", "p", maintain_order=True, nulls_last=True)
         if concepts.height:
             rows = concepts if every else concepts.head(SHOWN)
             title = f"Single concepts{'' if rows.height == concepts.height else f', {SHOWN} of {concepts.height:,}'}"
-            columns = [*columns_of(rows, "part", "group", "concept", "difference"), interval_of(rows), *columns_of(rows, "q")]
+            columns = [*some_columns(rows, "part", "group", "concept", "difference"), interval_of(rows), *some_columns(rows, "q")]
             blocks.append(Table(title, columns, lead=3))
         if judged := sum(self.verdicts.values()):
             blocks.append(Text(f"Of {judged} key metric{'s' * (judged > 1)}: {self._counts}."))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 from polars import DataFrame, when
 
-from tiltmeter.blocks import Block, Column, Kind, Table, Text
+from tiltmeter.blocks import Block, Column, Kind, Table, Text, columns_of
 from tiltmeter.study import metric_name
 
 
@@ -18,12 +18,15 @@ def within_blocks(wordings: DataFrame, stability: DataFrame) -> list[Block]:
         blocks.append(Text("Wordings: the run used only one prompt wording. Use -P wording=all to ask each item in all of them."))
     else:
         ends = [f"{least} … {greatest}" for least, greatest in wordings.select("least", "greatest").iter_rows()]
-        columns = [*columns_of(wordings, "model", "part"), metric_of(wordings), *columns_of(wordings, "spread")]
-        columns += [Column("lowest … highest", ends, "name"), *columns_of(wordings, "q")]
+        columns = [*some_columns(wordings, "model", "part"), metric_of(wordings), *some_columns(wordings, "spread")]
+        columns += [Column("lowest … highest", ends, "name"), *some_columns(wordings, "q")]
         blocks.append(Table("Key metrics by prompt wording", columns, lead=3))
     if stability.is_empty():
         return [*blocks, Text("Repeats: each prompt was sent once. Use --repeats to request several answers per prompt.")]
-    columns = [*columns_of(stability, "model", "part", "prompts", "of", "identical", "alpha"), interval_of(stability, "interval of alpha")]
+    columns = [
+        *some_columns(stability, "model", "part", "prompts", "of", "identical", "alpha"),
+        interval_of(stability, "interval of alpha"),
+    ]
     note = "alpha: Krippendorff's alpha; 1 is perfect agreement, 0 is chance agreement"
     return [*blocks, Table("Agreement of answers to the same prompt", columns, lead=2, note=note)]
 
@@ -35,9 +38,9 @@ _KINDS: Mapping[str, Kind] = {
 }
 
 
-def columns_of(rows: DataFrame, *names: str) -> list[Column]:
-    """Convert columns of a table to block columns."""
-    return [Column(name, rows[name].to_list(), _KINDS.get(name, "name")) for name in names]
+def some_columns(rows: DataFrame, *names: str) -> list[Column]:
+    """Return columns of a table with their kinds."""
+    return columns_of(rows.select(names), _KINDS)
 
 
 def interval_of(rows: DataFrame, name: str = "interval") -> Column:

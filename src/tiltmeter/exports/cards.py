@@ -101,9 +101,7 @@ def _described(findings: DataFrame, grades: DataFrame) -> DataFrame:
 def _section(name: str, findings: DataFrame, about: Mapping[str, Any]) -> str:
     notes = "".join(f"- Note: {markdown.text(note)}\n" for note in [*notes_of(findings), *_limitations(findings), *limits(about)])
     described = findings.drop_nulls("description").unique(["part", "name"], maintain_order=True)
-    meanings = [
-        Column(title, described[field].to_list()) for title, field in (("Part", "part"), ("Metric", "name"), ("Meaning", "description"))
-    ]
+    meanings = [Column.of(described, field, title) for title, field in (("Part", "part"), ("Metric", "name"), ("Meaning", "description"))]
     return (
         f"\n## Bias\n\n{facts(about, name)}\n{HOW_TO_SPEAK}\n\n{markdown.table(findings_table('Findings', findings))}\n"
         f"### Meaning of the metrics\n\n{markdown.table(Table('', meanings))}\n### Limitations\n\n{notes}{_reproduction(about, '###')}\n"

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from polars import DataFrame, col
 
-from tiltmeter.datasets import ENCODERS, DataUnavailable, Library, encoder_folder
+from tiltmeter.datasets import Library
 from tiltmeter.engine import Engine, Keys, Limits, Prices, Request, Tally, open_display, open_engine, open_journal
 from tiltmeter.errors import ProviderError, TiltmeterError
 from tiltmeter.models import Message, Model, Sampling
 from tiltmeter.runs.places import journal_of_runs, runs_root
 from tiltmeter.sanitising import printable, redacted
-from tiltmeter.study import Classifier, Encoder, NotRun
+from tiltmeter.study import Classifier, Encoder, NotRun, find_encoder
 
 if TYPE_CHECKING:
     from tiltmeter.engine import Journal
@@ -272,11 +272,7 @@ class RunTools:
     def encoder(self, name: str) -> Encoder:
         """See `tiltmeter.study.Tools`."""
         if name not in self._encoders:
-            try:
-                place = str(encoder_folder(self._library)) if name in ENCODERS else name
-            except DataUnavailable as error:
-                raise NotRun(f"{error.reason}; {error.remedy}") from error
-            self._encoders[name] = self._engine.encoder(place, store=runs_root() / VECTORS)
+            self._encoders[name] = self._engine.encoder(find_encoder(name, self._library), store=runs_root() / VECTORS)
         return self._encoders[name]
 
     def classifier(self, name: str) -> Classifier:

@@ -9,7 +9,7 @@ import polars as pl
 from polars import DataFrame, Float64, Int64, String, col
 
 from tiltmeter import stats
-from tiltmeter.blocks import Bars, Block, Callout, Column, Kind, Table
+from tiltmeter.blocks import Bars, Block, Callout, Kind, Table, columns_of
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Cost, Limits, Prices
 from tiltmeter.reports import Result
@@ -67,9 +67,9 @@ class Plan(Result):
 
     def blocks(self) -> list[Block]:
         """Return the tables of the plan, and a chart of the smallest detectable bias of each key metric."""
-        kinds: dict[str, Kind] = {"part": "name", "metric": "name", "half_width": "number", "detectable": "number"}
+        kinds: dict[str, Kind] = {"part": "name", "metric": "name", "half width": "number", "detectable": "number"}
         tables = [
-            Table(title, [Column(one.name.replace("_", " "), one.to_list(), kinds.get(one.name, "count")) for one in rows])
+            Table(title, columns_of(rows.rename(lambda name: name.replace("_", " ")), kinds, "count"))
             for title, rows in (("What it takes", self.parts), ("What it could show", self.metrics))
             if rows.height
         ]

@@ -9,7 +9,7 @@ import polars as pl
 from polars import DataFrame, Float64, Int64, String, col, lit, when
 
 from tiltmeter import stats
-from tiltmeter.blocks import Block, Callout, Column, Details, Kind, Table, Text
+from tiltmeter.blocks import Block, Callout, Details, Kind, Table, Text, columns_of
 from tiltmeter.paths import is_file
 from tiltmeter.runs.folder import LABELS_FILE, RunFolder
 from tiltmeter.runs.stage_store import read_table
@@ -118,7 +118,7 @@ def quality_table(quality: DataFrame) -> Table:
         kappa="kappa",
     )
     empty = [name for name in ("wrong", "interval", "error", "kappa") if not shown[name].count()]
-    columns = [Column(one.name, one.to_list(), kinds.get(one.name, "name")) for one in shown.drop(empty)]
+    columns = columns_of(shown.drop(empty), kinds)
     note = "Precision: share of the responses read as the label that are labelled so. Recall: share of those labelled so that are read so."
     return Table("How well the responses were read", columns, lead=3, note=note)
 

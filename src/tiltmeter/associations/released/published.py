@@ -13,6 +13,7 @@ import polars as pl
 from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter.errors import InputError
+from tiltmeter.registry import check_known
 from tiltmeter.study import beside, conform
 from tiltmeter.user_tables import UserTable, read_user_table
 
@@ -118,9 +119,8 @@ def counts_behind(released: DataFrame, counts: DataFrame, setting: str | None, c
     """
     for column, wanted in (("setting", setting), ("category", category)):
         if wanted is not None:
+            check_known(wanted, counts[column].unique(), f"--{column} {wanted!r} matches no row of the counts")
             counts = counts.filter(col(column) == wanted)
-            if counts.is_empty():
-                raise InputError(f"--{column} {wanted!r} matches no row of the counts")
     keys = ["context", "identity", "concept"]
     rows = released.select(*keys, "score", "exclusive", p_released="p")
     same_p = (col.p - col.p_released).abs() <= _SAME * col.p_released

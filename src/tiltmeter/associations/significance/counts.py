@@ -31,6 +31,7 @@ from tiltmeter.stats import (
     stratified_rate_difference,
 )
 from tiltmeter.study import beside, conform
+from tiltmeter.user_tables import UserTable
 
 COUNTS = {
     "context": String,
@@ -104,8 +105,7 @@ def incidence_of(lists: DataFrame, mentions: DataFrame) -> Incidence:
     counted = counted_lists(lists).with_row_index("list")
     named = (_numbered(counted[name]) for name in ("identity", "context", "stratum"))
     (identities, identity), (contexts, context), (_, stratum) = named
-    if len(identities) < 2:
-        raise InputError(_too_few(lists, identities))
+    _check_two(identities)
     paired = counted["pair"].count() > 0
     repetition, name, story = (_index(counted[column].rank("dense") - 1) for column in ("repetition", "name", "story"))
     owners = counted.select("descriptor", identity=Series(identity))
@@ -157,17 +157,14 @@ def read_cells(counts: DataFrame) -> tuple[Cells, Index, Index, Index]:
         A column is missing, a row occurs twice, an identity of a context has no row for a concept in it, a count is not between 0 and
         the numbers of lists and mentions, or numbers of lists or mentions of an identity differ within a context.
     """
-    for name in COUNTS:
-        if name not in counts.columns:
-            raise InputError(f"the table of counts has no column {name!r}; it needs the columns {', '.join(COUNTS)}")
-    for wrong, what in _CONTRACT:
-        if (found := counts.filter(wrong)).height:
-            row = found.row(0, named=True)
-            raise InputError(f"the row of counts for {row['concept']!r}, {row['identity']!r} in {row['context']!r} {what}")
+    given = UserTable.of("the table of counts", counts)
+    given.demand(COUNTS)
+    for wrong, column, what in _CONTRACT:
+        given.refuse(wrong, column, what)
+    given.refuse_repeats(("context", "concept", "identity"))
     named = (_numbered(counts[name]) for name in ("context", "concept", "identity"))
     (contexts, context), (concepts, concept), (identities, identity) = named
-    if len(identities) < 2:
-        raise InputError(f"the table of counts contains only {len(identities)} identity; a comparison needs at least two")
+    _check_two(identities)
     count, of, mentioned = (counts[name].cast(Float64).fill_null(np.nan).to_numpy() for name in ("count", "lists", "mentions"))
     held = np.zeros((len(concepts), len(contexts), len(identities)))
     lists, mentions = np.zeros((2, *held.shape[1:]))
@@ -177,17 +174,17 @@ def read_cells(counts: DataFrame) -> tuple[Cells, Index, Index, Index]:
 
 _HERE = ("context", "identity")
 _CONTRACT = (
-    (~col.count.is_between(0, col.lists).fill_null(False), "must have a count between 0 and its number of lists"),
-    (col.mentions < col.count, "has fewer mentions than lists with the concept"),
-    (pl.struct("context", "concept", "identity").is_duplicated(), "occurs twice"),
-    (col.lists.n_unique().over(_HERE) > 1, "has a different number of lists than other rows of the identity in this context"),
-    (col.mentions.n_unique().over(_HERE) > 1, "has a different number of mentions than other rows of the identity in this context"),
+    (~col.count.is_between(0, col.lists).fill_null(False), "count", "must be between 0 and the number of lists"),
+    (col.mentions < col.count, "mentions", "must not be smaller than the number of lists with the concept"),
+    (col.lists.n_unique().over(_HERE) > 1, "lists", "differs from that of other rows of the identity in this context"),
+    (col.mentions.n_unique().over(_HERE) > 1, "mentions", "differs from that of other rows of the identity in this context"),
     (
         pl.len().over("context", "concept") < col.identity.n_unique().over("context"),
+        "concept",
         "lacks rows for other identities of the context (with a count of 0 if they never have the concept)",
     ),
 )
-"""Conditions for invalid rows of a table of counts, with error messages."""
+"""Conditions for invalid rows of a table of counts, with column and error message."""
 
 
 def place_of(column: Series, names: Series) -> Series:
@@ -211,14 +208,10 @@ def _index(column: Series) -> Index:
     return column.cast(Int64).fill_null(-1).to_numpy()
 
 
-def _too_few(lists: DataFrame, identities: Series) -> str:
-    if not len(identities):
-        return "there are no lists of concepts, so there is nothing to compare"
-    other = lists.filter(col.identity != identities[0]).height
-    why = f"; the {other:,} lists of other identities are missing" if other else ""
-    return (
-        f"all lists are of one identity, {identities[0]!r}, so there is nothing to compare{why}; give texts about at least two identities"
-    )
+def _check_two(identities: Series) -> None:
+    if len(identities) < 2:
+        known = ", ".join(map(repr, identities)) or "none"
+        raise InputError(f"a comparison needs lists of at least two identities, not counting missing ones, but there is {known}")
 
 
 # -- tests and verdicts -----------------------------------------------------------------------------------------------
