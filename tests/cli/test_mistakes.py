@@ -285,7 +285,10 @@ SENTENCES = [
     ("plan study_latin1.yaml", f"cannot read the study file study_latin1.yaml: line 1 {LATIN}"),
     ("plan study_utf16.yaml", f"cannot read the study file study_utf16.yaml: {UTF16}"),
     ("plan associations -P grid=FILE", f"grid.yaml, line 3, column 1: {NO_YAML}"),
-    ("plan associations -P grid=FILE", "grid_key.yaml: categories is missing: unknown key 'categoris': did you mean categories or locations?"),
+    (
+        "plan associations -P grid=FILE",
+        "grid_key.yaml: categories is missing: unknown key 'categoris': did you mean categories or locations?",
+    ),
     ("plan associations -P grid=folder.csv", "cannot read the grid folder.csv: it is a folder"),
     ("build FILE -o out", "spec_key.yaml: concepts is missing: unknown key 'concept': did you mean concepts?"),
     ("build FILE -o out", f"spec.yaml, line 2, column 1: {NO_YAML}"),

@@ -20,7 +20,7 @@ from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from support.fuzzing import _answers as answers
 from tiltmeter import readers
-from tiltmeter.associations.judge_answers import Sentences, clean, normal
+from tiltmeter.associations.judge_answers import Sentences, normal
 from tiltmeter.associations.terms import load_terms, plain_words_of
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, KEYWORDS, PAGES, SENTENCES
 from tiltmeter.benchmarks.branching import branch, find_descriptors, replace
@@ -41,6 +41,7 @@ from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.features import bleu, mask_words, rouge_l
 from tiltmeter.importing.response_tables import TextColumns, read_responses, read_texts
 from tiltmeter.importing.responses import match_prompts
+from tiltmeter.llm_json import clean_item
 from tiltmeter.models import Message, Sampling, create_model
 from tiltmeter.prompt_templates import fill, placeholders
 from tiltmeter.readers import genderbench, grammar
@@ -191,7 +192,7 @@ def _judged_in(text: str) -> object:
 
 def _concepts(text: str) -> object:
     """An item of a judge's list on its way to a concept."""
-    return clean(text), normal(text), plain_words_of(text), load_terms()
+    return clean_item(text), normal(text), plain_words_of(text), load_terms()
 
 
 def _sim(text: str) -> object:
