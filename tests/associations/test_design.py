@@ -329,6 +329,7 @@ def _spoilt(design: pl.DataFrame, values: Mapping[str, object], row: int = 3) ->
         ({"descriptor_1": "Lamar, a black man"}, r"its characters \(Lamar, Lamar, a black man"),
         ({"descriptor_2": None}, r"Black, Zhang, Asian\)"),
         ({"type": "female"}, "the pair Zhang-Lamar of the type female"),
+        ({"pair": None}, "category race"),
         ({"pair": "Zhang-Jim"}, "not those of the pair Zhang-Jim of the type male in the order of the row"),
         ({"pair": "Zhang-Amy"}, "not those of the pair Zhang-Amy of the type male"),
         ({"order": 0}, "not those of the pair Zhang-Lamar of the type male in the order"),

@@ -313,9 +313,8 @@ def make_design(grid: Grid, category: str, setting: str, settings: Settings, nam
     cells = _cells_of(grid, found, settings.repeats or found.stories)
     stories = kept = keep_limit(cells, settings.limit, settings.seed, name)
     if _deals_names(found, settings):
-        dealt = _deal_names(
-            cells, _people_of(found, settings), settings.seed
-        )  # for the whole design, so that a limited design is a subset of it
+        # Names are dealt for the whole design, so that a limited design is a subset of it.
+        dealt = _deal_names(cells, _people_of(found, settings), settings.seed)
         stories = dealt.join(kept, on="item", how="semi", maintain_order="left")
     rows = _prompts_of(stories, setting, settings)
     made = (
@@ -541,7 +540,7 @@ def check_design(design: DataFrame, grid: Grid, settings: Settings) -> None:
     shown = ("descriptor_1", "descriptor_2", "location")
     checks = [
         (
-            first & (lit(alone) | is_pair),
+            (first & (lit(alone) | is_pair)).fill_null(False),
             pl.format("its characters ({}) are not those of the pair {} of the type {} in the order of the row", said, "pair", "type"),
         ),
         (_is_among(locations, locations.columns), pl.format("{} is not a location of {}", "location", "context")),
