@@ -1,0 +1,87 @@
+"""Carry out studies of truth and record their outcomes.
+
+    TILTMETER_DATA=FOLDER python -m perf.studies            # all of them, on all cores
+    TILTMETER_DATA=FOLDER python -m perf.studies NAME ...   # some of them
+    python -m perf.studies --stale                          # name those to carry out again (status 1 if there are any)
+
+Each study prints its claims: a figure and the range that it must lie in. The status is 1 if a claim does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from typing import Any
+
+from perf.studies import records
+from perf.studies.study import MODULES, Claim, study_named
+
+
+def claims_of_case(name: str, case: str) -> tuple[list[Claim], float]:
+    """Carry out one case of a study; return its claims and its seconds."""
+    begun = time.perf_counter()
+    claims = study_named(name).carry_out(case)
+    return claims, time.perf_counter() - begun
+
+
+def outcome(name: str, pool: ProcessPoolExecutor) -> dict[str, Any]:
+    """Carry out a study, print its claims and return its record."""
+    study = study_named(name)
+    print(f"{name}: {study.QUESTION}", flush=True)
+    tasks = {case: pool.submit(claims_of_case, name, case) for case in study.CASES}
+    figures: dict[str, dict[str, float]] = {}
+    seconds = 0.0
+    holds = True
+    for case, task in tasks.items():
+        claims, duration = task.result()
+        seconds += duration
+        figures[case] = {claim.name: round(claim.observed, 4) for claim in claims}
+        for claim in claims:
+            holds = holds and claim.holds
+            verdict = "holds" if claim.holds else "DOES NOT HOLD"
+            print(f"  {case}, {claim.name}: {claim.observed:.4g} ({claim.low:g} to {claim.high:g}) {verdict}", flush=True)
+    return {
+        "question": study.QUESTION,
+        "date": datetime.now(UTC).date().isoformat(),
+        "cpu_seconds": round(seconds),
+        "holds": holds,
+        "fingerprint": records.fingerprint(name),
+        "figures": figures,
+    }
+
+
+def main() -> int:
+    """Carry out the studies that are named, or name those that are stale."""
+    parser = argparse.ArgumentParser(
+        prog="python -m perf.studies", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MODULES)} [default: all]")
+    parser.add_argument("--stale", action="store_true", help="name the studies whose record does not speak of the present code")
+    options = parser.parse_args()
+    if options.stale:
+        sentences = records.complaints()
+        for sentence in sentences:
+            print(f"study {sentence}; carry it out again: python -m perf.studies {sentence.partition(':')[0]}")
+        return 1 if sentences else 0
+    unknown = [name for name in options.names if name not in MODULES]
+    if unknown:
+        parser.error(f"no study is called {unknown[0]}; there are {', '.join(MODULES)}")
+    if "TILTMETER_DATA" not in os.environ:
+        parser.error("set TILTMETER_DATA to the folder of the probes' data")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    outcomes = records.recorded()
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        for name in options.names or MODULES:
+            outcomes[name] = outcome(name, pool)
+            records.write(outcomes)
+    return 0 if all(outcomes[name]["holds"] for name in options.names or MODULES) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,229 @@
+"""Show that the tests find faults: change single places of the source that tests cover, and run the tests that cover them.
+
+A change of the tests (a faster suite, say) must find what the tests before it found. Three steps, each a command:
+
+1. `coverage run --rcfile=scripts/faults.coveragerc -m pytest ...` records which tests run which line of the modules named in
+   `scripts/faults.coveragerc`; `coverage combine` joins the records of several processes.
+2. `python scripts/faults.py draw .coverage -o faults.json` draws the faults, from a fixed seed.
+3. `python scripts/faults.py check faults.json .coverage` makes each fault in the source of the working folder, runs the tests that cover its
+   line until one fails, restores the source, and prints the result as a table. It ends with status 1 if a fault is not found.
+
+For the tests of another commit, repeat steps 1 and 3 there with the same `faults.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import random
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from coverage import CoverageData
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src"
+TIMEOUT = 1200
+"""Seconds for the tests that cover one line."""
+MOST_TESTS = 40
+"""Largest number of tests that are run for a fault, drawn at random from those that cover its line."""
+
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.GtE,
+    ast.LtE: ast.Gt,
+    ast.Gt: ast.LtE,
+    ast.GtE: ast.Lt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+}
+"""Each operator and the one that replaces it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A place in the source and what replaces it."""
+
+    module: str
+    """Path below `src`."""
+    line: int
+    column: int
+    original: str
+    replacement: str
+
+
+def changed(node: ast.AST) -> ast.AST | None:
+    """Return the expression with a fault, or None for an expression of another kind."""
+    match node:
+        case ast.Compare(left=left, ops=[operator], comparators=comparators) if type(operator) in COMPARISONS:
+            return ast.Compare(left, [COMPARISONS[type(operator)]()], comparators)
+        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in OPERATORS:
+            return ast.BinOp(left, OPERATORS[type(operator)](), right)
+        case ast.BoolOp(op=ast.And(), values=values):
+            return ast.BoolOp(ast.Or(), values)
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return ast.BoolOp(ast.And(), values)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return operand
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return ast.IfExp(test, orelse, body)
+        case ast.Constant(value=bool(value)):
+            return ast.Constant(not value)
+        case ast.Constant(value=int(value)):
+            return ast.Constant(value + 1)
+        case ast.Constant(value=float(value)):
+            return ast.Constant(value * 1.5 + 0.1)
+    return None
+
+
+def possible_faults(module: Path, covered: frozenset[int]) -> list[Fault]:
+    """Return the faults that can be made in the functions of a module, on lines that tests cover."""
+    text = module.read_text(encoding="utf-8")
+    name = module.relative_to(SOURCE).as_posix()
+    faults = []
+    for node in _expressions_in_functions(ast.parse(text)):
+        replacement = changed(node)
+        original = ast.get_source_segment(text, node)
+        on_one_line = node.lineno == node.end_lineno
+        if replacement is not None and original is not None and on_one_line and node.lineno in covered:
+            code = f"({ast.unparse(ast.fix_missing_locations(replacement))})"
+            faults.append(Fault(name, node.lineno, node.col_offset, original, code))
+    return faults
+
+
+def _expressions_in_functions(tree: ast.Module) -> Iterator[ast.expr]:
+    """Yield the expressions in bodies of functions, without annotations, defaults and texts."""
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for statement in function.body:
+                yield from _expressions(statement)
+
+
+def _expressions(node: ast.AST) -> Iterator[ast.expr]:
+    if isinstance(node, ast.JoinedStr | ast.FunctionDef | ast.AsyncFunctionDef):  # inner functions are visited as functions
+        return
+    if isinstance(node, ast.expr):
+        yield node
+    for name, field in ast.iter_fields(node):
+        if name == "annotation":
+            continue
+        children = field if isinstance(field, list) else [field]
+        for child in children:
+            if isinstance(child, ast.AST):
+                yield from _expressions(child)
+
+
+def tests_by_line(data: CoverageData, module: Path) -> dict[int, frozenset[str]]:
+    """Return the tests that ran each line of a module; lines that ran outside a test are left out."""
+    contexts = data.contexts_by_lineno(str(module))
+    named = {line: frozenset(name.partition("|")[0] for name in names if "::" in name) for line, names in contexts.items()}
+    return {line: tests for line, tests in named.items() if tests}
+
+
+def draw(coverage: Path, seed: int, count: int, out: Path) -> None:
+    """Draw faults, the same number from each module."""
+    data = _read(coverage)
+    modules = sorted(Path(name) for name in data.measured_files() if Path(name).is_relative_to(SOURCE))
+    generator = random.Random(seed)
+    share, rest = divmod(count, len(modules))
+    faults = []
+    for position, module in enumerate(modules):
+        possible = possible_faults(module, frozenset(tests_by_line(data, module)))
+        wanted = share + (position < rest)
+        faults += generator.sample(possible, min(wanted, len(possible)))
+    out.write_text(json.dumps([asdict(fault) for fault in faults], indent=1) + "\n", encoding="utf-8")
+    print(f"{len(faults)} faults in {len(modules)} modules, seed {seed}: {out}")
+
+
+def check(faults: Path, coverage: Path, seed: int) -> int:
+    """Make each fault and run the tests that cover its line; print a table, and return the exit status."""
+    data = _read(coverage)
+    generator = random.Random(seed)
+    missed = 0
+    print("| module | line | fault | tests that cover it | found by |\n|---|---|---|---|---|")
+    for values in json.loads(faults.read_text(encoding="utf-8")):
+        fault = Fault(**values)
+        module = SOURCE / fault.module
+        tests = sorted(tests_by_line(data, module).get(fault.line, ()))
+        chosen = generator.sample(tests, min(MOST_TESTS, len(tests)))
+        failure = _first_failure(fault, module, chosen)
+        missed += failure is None
+        place = f"{fault.module} | {fault.line}"
+        print(f"| {place} | `{fault.original}` -> `{fault.replacement}` | {len(tests)} | {failure or '**none**'} |", flush=True)
+    return 1 if missed else 0
+
+
+def _first_failure(fault: Fault, module: Path, tests: list[str]) -> str | None:
+    """Return the first test that fails with the fault, or None."""
+    if not tests:
+        return None
+    text = module.read_text(encoding="utf-8")
+    lines = text.splitlines(keepends=True)
+    encoded = lines[fault.line - 1].encode()
+    original = fault.original.encode()
+    end = fault.column + len(original)
+    if encoded[fault.column : end] != original:
+        raise SystemExit(f"{fault.module}:{fault.line} is not the line the fault was drawn from; draw faults anew")
+    lines[fault.line - 1] = (encoded[: fault.column] + fault.replacement.encode() + encoded[end:]).decode()
+    module.write_text("".join(lines), encoding="utf-8")
+    try:
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    except subprocess.TimeoutExpired:
+        return "the time limit"
+    finally:
+        module.write_text(text, encoding="utf-8")
+    if done.returncode == 0:
+        return None
+    failures = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    return failures[0] if failures else f"pytest (status {done.returncode})"
+
+
+def _read(coverage: Path) -> CoverageData:
+    data = CoverageData(basename=str(coverage))
+    try:
+        data.read()
+    except sqlite3.Error as error:
+        raise SystemExit(f"{coverage} is not a record of coverage ({error}); make it as the head of this file says") from None
+    if not data.measured_files():
+        raise SystemExit(f"{coverage} records no module; make it as the head of this file says")
+    return data
+
+
+def main() -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description="Draw faults in the source, or check that the tests find them.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    drawing = commands.add_parser("draw")
+    drawing.add_argument("coverage", type=Path)
+    drawing.add_argument("-o", "--out", type=Path, required=True)
+    drawing.add_argument("--count", type=int, default=30)
+    checking = commands.add_parser("check")
+    checking.add_argument("faults", type=Path)
+    checking.add_argument("coverage", type=Path)
+    for command in (drawing, checking):
+        command.add_argument("--seed", type=int, default=14)
+    options = parser.parse_args()
+    if options.command == "draw":
+        draw(options.coverage, options.seed, options.count, options.out)
+        return 0
+    return check(options.faults, options.coverage, options.seed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
