@@ -13,12 +13,12 @@ demo: $(VENV)/.installed
 
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not verify" -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') # one more: some tests mostly wait
+	$(BIN)/python -m pytest -m "not verify" --session-timeout=1800 -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') # one more: some tests mostly wait
 
 # Long studies: planted truth at length, faults of databases, servers and workers, growth with length, every command of the documentation.
 verify: export PYTHONDONTWRITEBYTECODE =
 verify: $(VENV)/.dev
-	$(BIN)/python -m pytest -m verify -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)')
+	$(BIN)/python -m pytest -m verify --session-timeout=3600 -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)')
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

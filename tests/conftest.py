@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from support import property_tests, run_limit
 from support.commands import call, user_environment
 
 ROOT = Path(__file__).parent.parent
@@ -23,6 +24,26 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and every command they start as well.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the profile of property tests and choose its seed before the plugin of Hypothesis reads them."""
+    property_tests.load_profile()
+    property_tests.choose_seed(config)
+    if not hasattr(config, "workerinput"):
+        run_limit.limit_run(config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Prepare what all workers use."""
+    property_tests.prepare_characters()
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say how the examples of property tests can be repeated."""
+    return property_tests.described_seed(config)
 
 
 @pytest.fixture(scope="session")
