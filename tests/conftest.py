@@ -7,7 +7,7 @@ import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 
 from support import property_tests, run_limit
 from support.commands import call, user_environment
+from support.wording import Wording
 
 ROOT = Path(__file__).parent.parent
 
@@ -26,9 +27,17 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option with which `make record` writes the expected texts."""
+    help_text = "write the expected texts of the tests marked wording from what they see (make record)"
+    parser.addoption("--record", action="store_true", help=help_text)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Load the profile of property tests and choose its seed before the plugin of Hypothesis reads them."""
+    if config.option.record and getattr(config.option, "numprocesses", None):
+        raise pytest.UsageError("--record writes the texts of all tests in one process; omit -n")
     property_tests.load_profile()
     property_tests.choose_seed(config)
     if not hasattr(config, "workerinput"):
@@ -56,6 +65,17 @@ def shared() -> Path:
             pytest.fail(message)
         pytest.skip(message)
     return folder
+
+
+@pytest.fixture(scope="session")
+def wording(request: pytest.FixtureRequest) -> Iterator[Wording]:
+    """The expected texts; with --record they are written at the end, unless a test failed."""
+    options = request.config.option
+    texts = Wording(record=options.record)
+    yield texts
+    if options.record and not request.session.testsfailed:
+        is_whole = options.markexpr == "wording" and not options.keyword and request.config.args_source.name == "TESTPATHS"
+        texts.write(whole=is_whole)
 
 
 Tiltmeter = Callable[..., "subprocess.CompletedProcess[str]"]
