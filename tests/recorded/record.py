@@ -31,8 +31,9 @@ def main() -> int:
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             run, answers = carry_out(name, Path(folder), None)
+            findings = run.findings.drop(LEFT_OUT)
         _write_answers(name, answers.sort("model", "digest"))
-        _write_findings(name, run.findings.drop(LEFT_OUT))
+        _write_findings(name, findings)
     return 0
 
 
