@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 # Targets that start many processes keep compiled modules, whatever the environment says: each process would compile everything again.
-.PHONY: demo test verify lint types layers docs licences audit perf clean
+.PHONY: demo test verify lint types layers docs licences audit perf record clean
 
 demo: export PYTHONDONTWRITEBYTECODE =
 demo: $(VENV)/.installed
@@ -13,12 +13,12 @@ demo: $(VENV)/.installed
 
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not verify" -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') # one more: some tests mostly wait
+	$(BIN)/python -m pytest -m "not verify" --session-timeout=1800 -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') # one more: some tests mostly wait
 
 # Long studies: planted truth at length, faults of databases, servers and workers, growth with length, every command of the documentation.
 verify: export PYTHONDONTWRITEBYTECODE =
 verify: $(VENV)/.dev
-	$(BIN)/python -m pytest -m verify -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)')
+	$(BIN)/python -m pytest -m verify --session-timeout=3600 -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)')
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -41,6 +41,11 @@ licences: $(VENV)/.dev
 
 audit: $(VENV)/.dev
 	$(BIN)/python .ci/audit.py
+
+# What tests compare with: printed texts, and the responses and findings of simulated models. Review the differences before they are committed.
+record: $(VENV)/.dev
+	$(BIN)/python -m pytest -m wording --record -q
+	PYTHONPATH=tests $(BIN)/python tests/recorded/record.py
 
 perf: $(VENV)/.dev
 	$(BIN)/python -m perf --page docs/performance.md

@@ -1,8 +1,9 @@
-"""Long runs of the fuzzer, by hand: `python fuzz/run.py [--seconds N] [TARGET...]` prints one JSON line a target.
+"""Long runs of the fuzzer, by hand: `python fuzz/run.py [--seconds N] [--seed N] [TARGET...]` prints one JSON line a target.
 
 Coverage-guided (atheris), each target in a process of its own, on the readers of `tests/support/fuzzing`; half of the inputs are damaged
-as what they are (values of JSON, columns of tables), the others byte by byte. A line tells the executions, and each distinct finding with
-the input that shows it. Exit status 1 where there are findings.
+as what they are (values of JSON, columns of tables), the others byte by byte. A line gives the seed, the executions, and each distinct
+finding with the input that shows it. The seed is random unless it is given; with the same seed, the same inputs are tried in the same
+order. Exit status 1 if there are findings. The tests in `tests/fuzz` try a few fixed inputs of each target.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from secrets import randbelow
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
@@ -29,13 +31,14 @@ def main() -> int:
     """Run the targets named, or all of them."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--seconds", type=int, default=60, help="for each target")
+    asked.add_argument("--seed", type=int, default=0, help="of the inputs; 0: a random one, which is printed")
     asked.add_argument("--list", action="store_true", help="name the targets and stop")
     asked.add_argument("--child", help=argparse.SUPPRESS)
     asked.add_argument("targets", nargs="*", metavar="TARGET", help="names, or the beginnings of names")
     given = asked.parse_args()
     sys.path.insert(0, str(ROOT / "tests"))
     if given.child:
-        _fuzz(given.targets[0], Path(given.child), given.seconds)
+        _fuzz(given.targets[0], Path(given.child), given.seconds, given.seed)
         return 0
     from support.fuzzing import TARGETS
 
@@ -48,23 +51,23 @@ def main() -> int:
         if given.list:
             print(name)
             continue
-        line = _one(name, given.seconds)
+        line = _one(name, given.seconds, given.seed or randbelow(2**31) + 1)
         found = found or bool(line["findings"])
         print(json.dumps(line), flush=True)
     return int(found)
 
 
-def _one(name: str, seconds: int) -> dict[str, Any]:
+def _one(name: str, seconds: int, seed: int) -> dict[str, Any]:
     """What came of one target, run in a process of its own."""
     with tempfile.TemporaryDirectory(prefix="tiltmeter-fuzz-") as folder:
-        command = [sys.executable, __file__, "--seconds", str(seconds), "--child", folder, name]
+        command = [sys.executable, __file__, "--seconds", str(seconds), "--seed", str(seed), "--child", folder, name]
         kept = {key: value for key, value in os.environ.items() if not key.startswith("TILTMETER_") and not key.endswith("_API_KEY")}
         environment = kept | {"TILTMETER_OFFLINE": "1", "TILTMETER_RUNS": str(Path(folder) / "runs"), "OMP_NUM_THREADS": "1"}
         try:
             ended = subprocess.run(command, env=environment, capture_output=True, timeout=seconds + _SLACK, check=False)
         except subprocess.TimeoutExpired:
             endless = {"what": f"an input was still being read {_SLACK} s after the end", "where": name, "input": _of_crash(Path(folder))}
-            return {"target": name, "seconds": seconds, "executions": None, "findings": [endless]}
+            return {"target": name, "seconds": seconds, "seed": seed, "executions": None, "findings": [endless]}
         said = ended.stderr.decode(errors="replace")
         log = Path(folder) / "findings.jsonl"
         findings = [json.loads(one) for one in log.read_text(encoding="utf-8").splitlines()] if log.is_file() else []
@@ -72,7 +75,8 @@ def _one(name: str, seconds: int) -> dict[str, Any]:
         if executed is None:  # libFuzzer ended itself: an input took too long or too much memory
             last = next((one for one in said.splitlines() if "ERROR" in one), f"exit status {ended.returncode}")
             findings.append({"what": last, "where": name, "input": _of_crash(Path(folder))})
-        return {"target": name, "seconds": seconds, "executions": int(executed[1]) if executed else None, "findings": findings}
+        executions = int(executed[1]) if executed else None
+        return {"target": name, "seconds": seconds, "seed": seed, "executions": executions, "findings": findings}
 
 
 def _of_crash(folder: Path) -> str | None:
@@ -81,7 +85,7 @@ def _of_crash(folder: Path) -> str | None:
     return base64.b64encode(left[0]).decode() if left else None
 
 
-def _fuzz(name: str, folder: Path, seconds: int) -> None:
+def _fuzz(name: str, folder: Path, seconds: int, chosen_seed: int) -> None:
     """The process of one target; libFuzzer ends it."""
     import atheris
 
@@ -118,7 +122,14 @@ def _fuzz(name: str, folder: Path, seconds: int) -> None:
 
     longest = max(4096, 4 * max(map(len, seeds)))
     atexit.register(os._exit, 0)  # after a panic of Polars the interpreter may not get to its end
-    flags = [f"-max_total_time={seconds}", f"-max_len={longest}", "-print_final_stats=1", "-timeout=30", "-rss_limit_mb=4096"]
+    flags = [
+        f"-max_total_time={seconds}",
+        f"-seed={chosen_seed}",
+        f"-max_len={longest}",
+        "-print_final_stats=1",
+        "-timeout=30",
+        "-rss_limit_mb=4096",
+    ]
     atheris.Setup([sys.argv[0], *flags, f"-artifact_prefix={folder}/left-", str(corpus)], one, custom_mutator=damage)
     atheris.Fuzz()
 

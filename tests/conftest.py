@@ -7,13 +7,15 @@ import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support import property_tests, run_limit
 from support.commands import call, user_environment
+from support.wording import Wording
 
 ROOT = Path(__file__).parent.parent
 
@@ -23,6 +25,34 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and every command they start as well.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option with which `make record` writes the expected texts."""
+    help_text = "write the expected texts of the tests marked wording from what they see (make record)"
+    parser.addoption("--record", action="store_true", help=help_text)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the profile of property tests and choose its seed before the plugin of Hypothesis reads them."""
+    if config.option.record and getattr(config.option, "numprocesses", None):
+        raise pytest.UsageError("--record writes the texts of all tests in one process; omit -n")
+    property_tests.load_profile()
+    property_tests.choose_seed(config)
+    if not hasattr(config, "workerinput"):
+        run_limit.limit_run(config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Prepare what all workers use."""
+    property_tests.prepare_characters()
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say how the examples of property tests can be repeated."""
+    return property_tests.described_seed(config)
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +65,17 @@ def shared() -> Path:
             pytest.fail(message)
         pytest.skip(message)
     return folder
+
+
+@pytest.fixture(scope="session")
+def wording(request: pytest.FixtureRequest) -> Iterator[Wording]:
+    """The expected texts; with --record they are written at the end, unless a test failed."""
+    options = request.config.option
+    texts = Wording(record=options.record)
+    yield texts
+    if options.record and not request.session.testsfailed:
+        is_whole = options.markexpr == "wording" and not options.keyword and request.config.args_source.name == "TESTPATHS"
+        texts.write(whole=is_whole)
 
 
 Tiltmeter = Callable[..., "subprocess.CompletedProcess[str]"]

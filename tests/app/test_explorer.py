@@ -38,7 +38,7 @@ def stop(process: subprocess.Popen[str]) -> str:
     """End a process we began; what it printed."""
     process.terminate()
     try:
-        return process.communicate(timeout=10)[0]
+        return process.communicate(timeout=60)[0]
     except subprocess.TimeoutExpired:
         process.kill()
         return process.communicate()[0]
@@ -52,7 +52,7 @@ def address(shared: Path, runs: Path, tmp_path_factory: pytest.TempPathFactory) 
     environment = user_environment(shared, runs) | {"HOME": str(home)}
     server = begin(["view", "--no-browser", "--port", str(port)], home, environment, stderr=subprocess.STDOUT)
     try:
-        for _ in range(300):
+        for _ in range(600):
             if server.poll() is not None:
                 pytest.fail(f"the explorer ended at once: {stop(server)}")
             try:
@@ -148,8 +148,8 @@ class Visit:
 def visit(browser: sync_api.Browser, address: str) -> Iterator[Visit]:
     """A visit on which nothing ran that should not, and nobody else was asked for anything."""
     context = browser.new_context(viewport={"width": 1400, "height": 2400})
-    context.set_default_timeout(30_000)
-    sync_api.expect.set_options(timeout=30_000)
+    context.set_default_timeout(60_000)
+    sync_api.expect.set_options(timeout=60_000)
     visited = Visit(context.new_page(), address)
     yield visited
     context.close()
@@ -212,7 +212,7 @@ def test_only_this_machine_is_served_and_only_under_its_own_name(address: str) -
     socket_13 = {"Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGlsdG1ldGVyIHRlc3RzIQ=="}
 
     def status(host: str) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         try:
             asked = {**socket_13, "Connection": "Upgrade", "Host": host, "Origin": f"http://{host}"}
             connection.request("GET", "/_stcore/stream", headers=asked)
@@ -270,6 +270,6 @@ def test_a_run_is_watched_as_it_grows_until_it_is_done(visit: Visit, shared: Pat
         assert seen[-1][0] <= 120
         visit.page.get_by_text("growing (complete)").wait_for()
         visit.page.get_by_text(COUNT).wait_for()
-        assert growing.wait(timeout=30) == 0
+        assert growing.wait(timeout=120) == 0
     finally:
         stop(growing)

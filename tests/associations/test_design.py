@@ -382,7 +382,7 @@ def grids(draw: st.DrawFn) -> Grid:
 
 
 @given(grids(), st.sampled_from([*TWO, "single"]), st.none() | st.integers(1, 9), st.sampled_from(["plain", "all"]))
-@trials(max_examples=30, deadline=None)
+@trials(max_examples=30)
 def test_any_grid_gives_a_whole_and_balanced_design(grid: Grid, setting: str, repeats: int | None, wording: str) -> None:
     design = _design("mine", setting, Settings(repeats=repeats, params={"wording": wording}), grid)
     (category,) = grid.categories.values()
@@ -410,7 +410,7 @@ def _assert_balanced(design: pl.DataFrame, places: int) -> None:
 
 
 @given(grid=grids(), slot=st.sampled_from([1, 2]), data=st.data())
-@trials(max_examples=15, deadline=None)
+@trials(max_examples=15)
 def test_one_character_in_both_slots_is_found_in_any_grid(grid: Grid, slot: int, data: st.DataObject) -> None:
     settings = Settings(repeats=2)
     design = _design("mine", settings=settings, grid=grid)

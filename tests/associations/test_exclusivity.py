@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from tiltmeter.associations.definitions import DEFAULT, DEFINITIONS, PAPER, rules_of
 from tiltmeter.associations.exclusivity import drop_exclusive, exclusive_by_judge, exclusive_by_terms
@@ -167,7 +167,6 @@ def test_nothing_to_ask() -> None:
 
 
 @given(st.text(max_size=200))
-@settings(deadline=None)
 def test_no_answer_breaks_the_reading(answer: str) -> None:
     row, _ = judged(answer, answer)
     assert row["status"] in ("ok", "unreadable")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from support.judging import EngineJudge, ScriptedModel
-from tiltmeter.associations.judge_answers import Person, read_answer
+from tiltmeter.associations.judge_answers import Person, labels, read_answer
 from tiltmeter.associations.judging import extract_with_judge
 from tiltmeter.associations.planted_concepts import concept_rates
 from tiltmeter.associations.stage_tables import JUDGEMENTS, LISTS, MENTIONS, STORIES
@@ -174,6 +174,32 @@ def test_empty_lists_cost_no_more_questions(journal: Journal) -> None:
     made = extracted(journal, as_json({"Emily": [], "John": ["none"]}), stages=STAGES)
     assert made.ends() == [("empty", None)] * 2
     assert (made.mentions.height, made.judgements.height, len(made.model.asked)) == (0, 1, 1)
+
+
+FORMS_OF_NONE = ("none", "N/A", "n.a.", "n\\a", "(None)", "**none mentioned**", "Ｎ／Ａ", "not_mentioned", "No features.")
+ITEMS_LIKE_NONE = ("N: A", "no: features", "Ñ a", "nöne", "none's", "none, nothing", "not: mentioned", "N & A")
+
+
+@pytest.mark.parametrize("item", FORMS_OF_NONE)
+def test_written_forms_of_none_are_no_items(item: str) -> None:
+    reading = read_answer(as_json({"Emily": [item, "calm"]}), [EMILY], [0], ["Emily"], STORY)
+    assert reading.lists == {0: ("calm",)}
+
+
+@pytest.mark.parametrize("item", ITEMS_LIKE_NONE)
+def test_other_punctuation_makes_an_item(item: str) -> None:
+    reading = read_answer(as_json({"Emily": [item]}), [EMILY], [0], ["Emily"], STORY)
+    assert reading.lists == {0: (item,)}
+
+
+@pytest.mark.parametrize(("first", "second"), [("राम", "रोम"), ("かな", "がな"), ("มา", "ม้า")])
+def test_names_that_differ_in_vowel_or_tone_marks_are_distinguished(first: str, second: str) -> None:
+    people = [Person("female", None, first), Person("male", None, second)]
+    answer = json.dumps({first: ["x"], second: ["y"]}, ensure_ascii=False)
+    names = [first, second]
+    assert labels(people) == names
+    reading = read_answer(answer, people, [0, 1], names, f"x y {first} {second}")
+    assert reading.lists == {0: ("x",), 1: ("y",)}
 
 
 def test_a_judge_is_not_told_the_identity(journal: Journal) -> None:
@@ -494,6 +520,7 @@ def plain(items: Sequence[str]) -> bool:
 
 
 @given(LISTED.filter(plain), LISTED.filter(plain), st.booleans())
+@example([], ["N: A"], False)
 def test_lists_written_as_json_are_read_back(emily: list[str], john: list[str], fenced: bool) -> None:
     text = as_json({"John": john, "Emily": emily})
     reading = read_answer(f"Here:\n```json\n{text}\n```" if fenced else text, BOTH, [0, 1], NAMES, STORY)

@@ -136,6 +136,6 @@ def test_mistakes_in_a_users_file_are_named(tmp_path: Path, text: str | None, me
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30))
 @example("He DOESN’T — semi-religious/non_Asian ")
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_plain_words_are_the_same_one_by_one(text: str) -> None:
     assert pl.select(plain_words(pl.lit(text))).item() == plain_words_of(text)

@@ -214,7 +214,7 @@ def make(seed: int, k: int, concepts: int, hide: float) -> Made:
     return table.select("context", "identity", "concept", "score", "p", "exclusive"), table.select(*COUNTED), whole, p
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 10_000), st.sampled_from([2, 3, 4]), st.sampled_from([0.0, 0.3]))
 def test_hidden_counts_are_found(seed: int, k: int, hide: float) -> None:
     released, recovered, truth, _ = make(seed, k, 300, hide if k > 2 else 0.0)
@@ -227,7 +227,7 @@ def test_hidden_counts_are_found(seed: int, k: int, hide: float) -> None:
     assert hide > 0 or whole["known"].all()
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 10_000), st.sampled_from([2, 4]))
 def test_false_discovery_control_is_that_of_the_whole_family(seed: int, k: int) -> None:
     """With the number of tests stated, the verdicts are those of Benjamini and Hochberg on all p-values, unreleased ones included."""

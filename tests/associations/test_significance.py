@@ -116,7 +116,7 @@ def by_hand(rows: list[List], definition: str) -> dict[tuple[str, str, str], tup
 
 @pytest.mark.parametrize("definition", ["paper", "badf-code"])
 @given(rows=small_lists)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_published_definitions_are_those_of_a_loop_over_tables(definition: str, rows: list[List]) -> None:
     found = find_associations(*tables(rows), rules=rules_of(definition))
     expected = by_hand(rows, definition)
@@ -130,7 +130,7 @@ def test_published_definitions_are_those_of_a_loop_over_tables(definition: str, 
 
 
 @given(rows=small_lists, minimum=st.integers(1, 8))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_default_is_one_test_of_each_identity_in_one_family(rows: list[List], minimum: int) -> None:
     found = find_associations(*tables(rows), minimum=minimum)
     assert dict(found.schema) == dict(ASSOCIATIONS)

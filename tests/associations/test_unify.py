@@ -68,7 +68,7 @@ def studies(draw: st.DrawFn) -> tuple[list[Said], pl.DataFrame, Vectors]:
 
 
 @given(studies(), st.sampled_from(METHODS), st.sampled_from([0.3, 0.63, 0.9]))
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_guards_hold_in_the_final_clusters(study: tuple[list[Said], pl.DataFrame, Vectors], method: str, threshold: float) -> None:
     said, phrases, vectors = study
     made = unify(phrases, vectors, threshold=threshold, method=method)
@@ -83,7 +83,7 @@ def test_guards_hold_in_the_final_clusters(study: tuple[list[Said], pl.DataFrame
 
 
 @given(studies(), st.sampled_from(METHODS), st.randoms())
-@settings(deadline=None, max_examples=6)
+@settings(max_examples=6)
 def test_the_order_of_the_rows_does_not_matter(study: tuple[list[Said], pl.DataFrame, Vectors], method: str, lots: Random) -> None:
     _, phrases, vectors = study
     order = list(range(phrases.height))
@@ -113,7 +113,7 @@ def plain_leader(said: list[Said], phrases: pl.DataFrame, vectors: Vectors, thre
 
 
 @given(studies(), st.sampled_from([0.3, 0.63, 0.9]))
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_leader_is_the_plain_loop(study: tuple[list[Said], pl.DataFrame, Vectors], threshold: float) -> None:
     assert concepts(unify(study[1], study[2], threshold=threshold)) == plain_leader(*study, threshold)
 

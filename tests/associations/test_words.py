@@ -201,7 +201,7 @@ _WORDS = st.sampled_from(
 
 
 @given(st.dictionaries(st.lists(_WORDS, min_size=1, max_size=2).map(" ".join), st.integers(1, 50), min_size=2, max_size=12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_concept_contradicts_a_member(uses: dict[str, int]) -> None:
     found = concepts(uses)
     names = pl.Series(list(found))
@@ -215,7 +215,7 @@ def test_no_concept_contradicts_a_member(uses: dict[str, int]) -> None:
 
 
 @given(st.text(max_size=200), st.lists(st.one_of(st.none(), st.text(max_size=12)), min_size=1, max_size=2))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_text_is_read(text: str, names: list[str | None]) -> None:
     lists, mentions = tables([(names, text)], prompt=text)
     assert lists.height == len(names)

@@ -57,7 +57,7 @@ def ranges(measures: pl.DataFrame, settings: Settings) -> dict[str | None, float
 
 @pytest.mark.verify
 @pytest.mark.parametrize("definition", ["default", "saged"])
-@hypothesis_settings(max_examples=4, deadline=None)
+@hypothesis_settings(max_examples=4)
 @given(seed=st.integers(0, 2**32 - 1), groups=st.integers(2, 4))
 def test_influence_is_the_difference_of_two_analyses(definition: str, seed: int, groups: int) -> None:
     settings = Settings(definition=definition, resamples=2, params={"statistics": "mean"})

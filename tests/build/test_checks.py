@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -71,6 +72,40 @@ def test_an_outdated_list_of_licences_fails_the_build(tmp_path: Path) -> None:
     page.write_text((ROOT / "docs" / "licences.md").read_text().replace("| certifi | MPL-2.0 |", "| certifi | MIT |"))
     found = subprocess.run([*command, str(page), "--check"], capture_output=True, text=True, check=False)
     assert (found.returncode, "out of date" in found.stdout) == (1, True)
+
+
+MAKE = """#!/bin/sh
+cat
+echo "made $1"
+test "$1" != "$FAILS"
+"""
+
+
+@pytest.mark.parametrize("fails", ["", "docs"])
+def test_the_checks_say_how_long_each_part_took_and_which_one_failed(tmp_path: Path, fails: str) -> None:
+    shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
+    programs = tmp_path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for name, text in (("make", MAKE), ("python", "#!/bin/sh\n"), ("chromium", "#!/bin/sh\n")):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "FAILS": fails, "PYTHON": "true"}
+    command = ["bash", str(tmp_path / ".ci" / "run")]
+    # The standard input stays open: a part that read it would wait forever.
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        printed = process.stdout.read()
+    table = dict(re.findall(r"^([\w, ]+?)  +(.*)$", printed, re.MULTILINE))
+    assert process.returncode == bool(fails)
+    assert ("made verify" in printed) == (not fails)
+    assert re.fullmatch(r"\d+ s FAILED \(exit status 1\)" if fails else r"\d+ s", table["docs"])
+    assert re.fullmatch(r"not run" if fails else r"\d+ s", table["make verify"])
+    assert {"fixed loop, before", "lint", "types", "layers", "licences", "audit", "make test", "fixed loop, after", "total"} < table.keys()
+
+
+def test_the_fixed_loop_prints_its_time() -> None:
+    printed = subprocess.check_output([sys.executable, ROOT / ".ci" / "fixed_loop.py"], text=True)
+    assert re.fullmatch(r"\d+\.\d s \(\d+\.\d s of processor time\)\n", printed)
 
 
 WITH = {"multidict": "aiohttp", "yarl": "aiohttp", "markupsafe": "jinja2", "pydantic_core": "pydantic", "threadpoolctl": "scikit-learn"}

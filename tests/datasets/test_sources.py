@@ -235,7 +235,7 @@ class TestPackage:
         monkeypatch.delenv("PIP_NO_INDEX")
         monkeypatch.delenv("PIP_FIND_LINKS")
         monkeypatch.setenv("PIP_INDEX_URL", f"{site.address}/simple")
-        assert library(*entries, wheel=wheel, timeout=5).path(NAME).read_bytes() == SAMPLE
+        assert library(*entries, wheel=wheel, timeout=60).path(NAME).read_bytes() == SAMPLE
         assert f"/files/{WHEEL}" in site.requests
 
     def test_a_wheel_with_a_wrong_checksum_is_not_unpacked(self, library: MakeLibrary, wheel: Path, entries: list[Record]) -> None:

@@ -45,7 +45,7 @@ def prompts(count: int) -> list[Request]:
 
 def ask(server: MisbehavingServer, journal: Journal, requests: list[Request], **limits: Any) -> Any:
     model = create_model("vllm/m", base_url=server.url)
-    tally = generate(model, requests, GREEDY, journal=journal, limits=Limits(**{"timeout": 0.5, **limits}))
+    tally = generate(model, requests, GREEDY, journal=journal, limits=Limits(**{"timeout": 60.0, **limits}))
     return tally, journal.fetch([Keys(model.fingerprint, GREEDY)(*request) for request in requests])
 
 
@@ -69,7 +69,7 @@ def test_every_fault_that_passes_is_survived(journal: Journal) -> None:
         return faults[number]() if number < len(faults) and nth == 1 else echo(request, nth)
 
     with MisbehavingServer(script) as server:
-        tally, table = ask(server, journal, prompts(100))
+        tally, table = ask(server, journal, prompts(100), timeout=4.0)
         assert (tally.answered, tally.errors.total(), server.requests) == (100, len(faults), 100 + len(faults))
         assert table["text"].to_list() == echoes(100)
         assert set(server.paid.values()) == {1}
@@ -82,7 +82,8 @@ def answer_all_but_one(fault: Callable[[], Any]) -> MisbehavingServer:
 @pytest.mark.parametrize("fault", PASSING)
 def test_a_fault_that_stays_is_a_failed_row_and_nothing_is_invented(journal: Journal, fault: str) -> None:
     with answer_all_but_one(PASSING[fault]) as server:
-        tally, table = ask(server, journal, prompts(3), retries=1, timeout=0.2, deadline=1.5)
+        limits = {"retries": 0, "timeout": 4.0} if fault == "hang" else {"retries": 1, "timeout": 60.0}
+        tally, table = ask(server, journal, prompts(3), deadline=1.5, **limits)
     assert table["status"].to_list() == ["ok", "failed", "ok"]
     assert (table["text"][1], tally.answered, tally.failures) == (None, 2, 1)
 

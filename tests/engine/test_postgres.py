@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.journals import failure, key, row
 from support.postgres import PASSWORD, PostgresServer
 from support.programs import run_code
+from support.property_tests import PER_TEST_FIXTURES
 from tiltmeter.engine import Journal, Row, open_journal
 from tiltmeter.engine.journal import new_owner
 from tiltmeter.errors import InputError
@@ -44,7 +45,7 @@ def test_every_text_and_null_comes_back(database: str, count: int) -> None:
 TEXTS = st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=PER_TEST_FIXTURES)
 @given(rows=st.lists(st.tuples(st.integers(0, 5), TEXTS), max_size=12), copied=st.booleans())
 def test_a_batch_is_kept_as_if_row_by_row(either_journal: Journal, rows: list[tuple[int, str | None]], copied: bool) -> None:
     """Both databases, whether the rows travel one way or the other."""

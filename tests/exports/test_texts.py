@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import example, given, strategies as st
 from markdown_it import MarkdownIt
 
 from exports.conftest import exported
@@ -56,7 +56,6 @@ def spaced(text: str) -> str:
     return " ".join(text.split())
 
 
-@settings(deadline=None)
 @given(st.lists(texts, min_size=3, max_size=3))
 @example(["a|b", "\\|", "`|`"])
 @example(["<b>", "![x](y)", "&lt;"])
@@ -67,7 +66,6 @@ def test_a_cell_of_markdown_shows_the_text(cells: list[str]) -> None:
     assert [spaced(cell) for cell in made.cells] == ["one", "two", "three", *(spaced(printable(cell, one_line=True)) for cell in cells)]
 
 
-@settings(deadline=None)
 @given(texts)
 def test_markdown_links_mentions_and_marks_of_direction_do_not_act(text: str) -> None:
     shown = markdown(text)
@@ -75,7 +73,6 @@ def test_markdown_links_mentions_and_marks_of_direction_do_not_act(text: str) ->
     assert not re.search(r"(?<!\\)([<>@`*\[|$]|://)|www\.", shown, re.IGNORECASE)
 
 
-@settings(deadline=None)
 @given(texts)
 def test_a_block_of_code_ends_where_it_should(text: str) -> None:
     assert read_markdown(f"{fenced(text)}\n").tags == ["pre", "code"]
@@ -102,7 +99,6 @@ def read_latex(source: str) -> str:
     return shown
 
 
-@settings(deadline=None)
 @given(texts)
 @example("--x---")
 @example("{-}'' ``")
@@ -149,7 +145,6 @@ def cells_of(text: str, column: int = 0) -> list[str]:
     return [row[column] for row in csv.reader(io.StringIO(text, newline=""))][1:]
 
 
-@settings(deadline=None)
 @given(st.lists(cells_of_csv, min_size=1, max_size=5))
 def test_texts_come_back_and_none_is_a_formula(cells: list[str]) -> None:
     text = written(pl.DataFrame({"cell": cells}, schema={"cell": pl.String}))
@@ -163,7 +158,6 @@ def test_texts_come_back_and_none_is_a_formula(cells: list[str]) -> None:
     assert [undone(row) for row in again["cell"]] == cells
 
 
-@settings(deadline=None)
 @given(st.lists(st.one_of(st.none(), st.lists(cells_of_csv, max_size=3)), min_size=1, max_size=4))
 def test_lists_are_json(cells: list[list[str] | None]) -> None:
     text = written(pl.DataFrame({"n": range(len(cells)), "cell": cells}, schema={"n": pl.Int64, "cell": pl.List(pl.String)}))

@@ -131,7 +131,7 @@ def test_a_text_the_encoder_fails_on_is_missing(minilm: Path) -> None:
     assert (made.cluster.null_count(), sum(made.themes["size"])) == (2, 22)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000), st.integers(2, 60), st.integers(1, 6))
 def test_points_are_divided_by_their_nearest_centre(seed: int, count: int, k: int) -> None:
     rng = np.random.default_rng(seed)

@@ -70,6 +70,9 @@ def test_labels_can_be_mapped(opener: Opener, tmp_path: Path) -> None:
     folder = save_classifier(tmp_path / "classifier", ["LABEL_0", "LABEL_1", "LABEL_2"])
     (one,) = opened(opener, f"sentiment={folder}?positive=LABEL_2&negative=LABEL_0")
     assert one.name == "sentiment"
+    of_signs = save_classifier(tmp_path / "signs", ["+", "-", "0"])
+    (by_sign,) = opened(opener, f"sentiment={of_signs}?positive=+&negative=-")
+    assert by_sign.columns == FEATURES["sentiment"].columns
     for mapping, said in (
         ("positive=LABEL_7&negative=LABEL_0", r"no label LABEL_7 \(for positive\), only"),
         ("positive=LABEL_0&negative=LABEL_0", "two of positive, negative are mapped to the same label of"),

@@ -20,7 +20,7 @@ TEXT = st.lists(st.sampled_from(WORDS), min_size=1, max_size=14).map(" ".join)
 
 
 @given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_both_are_what_the_libraries_give_for_each_pair(pairs: list[tuple[str, str]]) -> None:
     one_way = BLEU(lowercase=True, smooth_method="floor", smooth_value=0.1, effective_order=True)
     scorer = RougeScorer(["rougeL"], use_stemmer=True)

@@ -50,14 +50,7 @@ def test_what_is_damaged_is_read_or_refused_in_a_sentence(name: str) -> None:
     target = TARGETS[name]
     seeds = list(target.seeds())
 
-    @settings(
-        max_examples=_examples(name),
-        derandomize=True,
-        database=None,
-        deadline=None,
-        print_blob=True,
-        suppress_health_check=list(HealthCheck),
-    )
+    @settings(max_examples=_examples(name), print_blob=True, suppress_health_check=list(HealthCheck))
     @given(seed=st.sampled_from(seeds), number=st.integers(0, 2**32), noise=st.binary(max_size=60), kind=st.integers(0, 9))
     def holds(seed: bytes, number: int, noise: bytes, kind: int) -> None:
         data = noise if kind == 0 else mutated(seed, target.kind, Random(number))

@@ -9,11 +9,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 from lxml import etree
 from markdown_it import MarkdownIt
 
 from support.judged_runs import altered
+from support.property_tests import PER_TEST_FIXTURES
 from tiltmeter.errors import InputError
 from tiltmeter.gating import Check, Limit, Rules, Verdict, append_summary, gate, print_verdict, write_junit
 from tiltmeter.runs import Run
@@ -78,7 +79,7 @@ def test_hostile_names_are_text_in_junit(tmp_path: Path) -> None:
     assert {one.tag for one in suite.iter()} == {"testsuite", "properties", "testcase", "failure", "system-out", "system-err"}
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
+@settings(suppress_health_check=PER_TEST_FIXTURES, max_examples=50)
 @given(name=st.text(st.characters(), min_size=1))
 def test_any_text_makes_legal_xml(name: str, tmp_path: Path) -> None:
     assert len(junit(verdict_of(name), tmp_path / "junit.xml").findall("testcase")) == 2
@@ -89,7 +90,7 @@ def test_hostile_names_are_text_in_the_summary(name: str, tmp_path: Path) -> Non
     check_summary(name, tmp_path / "summary.md")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None)
+@settings(suppress_health_check=PER_TEST_FIXTURES, max_examples=100)
 @given(name=st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_any_name_is_text_in_the_summary(name: str, tmp_path: Path) -> None:
     (tmp_path / "summary.md").unlink(missing_ok=True)

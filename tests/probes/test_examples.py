@@ -59,7 +59,7 @@ def estimates(probe: Probe, measures: pl.DataFrame, settings: Settings) -> dict[
 
 @pytest.mark.verify
 @pytest.mark.parametrize("name", PROBES)
-@hypothesis_settings(max_examples=2, deadline=None)
+@hypothesis_settings(max_examples=2)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_influence_is_the_difference_of_two_analyses(name: str, attempts: Attempts, seed: int) -> None:
     probe, settings = registry.load("probes", name), SETTINGS[PROBES[name]]
@@ -93,7 +93,7 @@ def test_influence_is_the_difference_of_two_analyses(name: str, attempts: Attemp
 
 @pytest.mark.verify
 @pytest.mark.parametrize("name", ["gest", "gest_creative", "relationship_levy", "diversity_med_qa"])
-@hypothesis_settings(max_examples=2, deadline=None)
+@hypothesis_settings(max_examples=2)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_of_an_item_the_answer_is_shown_that_moves_it_its_way(name: str, attempts: Attempts, seed: int) -> None:
     """No other answer of the item, left out alone, moves the number further in the item's direction."""

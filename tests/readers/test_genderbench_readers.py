@@ -216,7 +216,7 @@ def our_labels(texts: list[str]) -> list[tuple[Any, ...]]:
     return list(zip(*read, counts["x_male"], counts["x_female"], strict=True))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(difficult, min_size=1, max_size=40))
 def test_words_are_those_of_nltk(texts: list[str]) -> None:
     ours = our_labels(texts)
@@ -224,7 +224,7 @@ def test_words_are_those_of_nltk(texts: list[str]) -> None:
         assert ours == [nltk_labels(text, abbreviations) for text in texts]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.lists(st.sampled_from(WORDS) | st.text(max_size=3), max_size=12).map(" ".join), min_size=1, max_size=20))
 def test_words_are_those_of_nltk_among_any_characters(texts: list[str]) -> None:
     texts = [re.sub(r"[\x1c-\x1f]", " ", text) for text in texts]  # separators of files and records are blanks to Python only

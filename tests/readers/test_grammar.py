@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from tiltmeter.readers.grammar import sentences, speech, tag, tokens
 
@@ -77,7 +77,6 @@ def test_a_word_without_end_is_passed_by() -> None:
 
 
 @given(st.text(max_size=200))
-@settings(deadline=None)
 def test_any_text_can_be_taken_apart(text: str) -> None:
     for start, end in sentences(text):
         assert 0 <= start < end <= len(text)

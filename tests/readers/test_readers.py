@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tiltmeter import readers
 from tiltmeter.readers.outcomes import OUTCOMES, free_texts, outcome_counts
@@ -44,7 +44,7 @@ ANSWERS = st.lists(st.one_of(st.none(), st.text(max_size=80), st.lists(st.sample
 
 
 @pytest.mark.parametrize("name", READERS)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25)
 @given(answers=ANSWERS)
 def test_any_text_is_read_or_counted(name: str, answers: list[str | None]) -> None:
     found = READERS[name](pl.Series(answers, dtype=pl.String))
@@ -56,7 +56,7 @@ def test_any_text_is_read_or_counted(name: str, answers: list[str | None]) -> No
             assert outcome == "empty"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(answers=ANSWERS)
 def test_vocabulary_counts_any_text(answers: list[str | None]) -> None:
     found = readers.count_vocabulary(pl.Series(answers, dtype=pl.String), {"x": ["anger", "self-reliant"]}, {"x": {"yes"}})
@@ -64,7 +64,7 @@ def test_vocabulary_counts_any_text(answers: list[str | None]) -> None:
     assert (found["x_male"].is_not_null() == (found["outcome"] == "answered")).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(answers=ANSWERS)
 def test_refused_is_true_or_false(answers: list[str | None]) -> None:
     found = readers.refused(pl.Series(answers, dtype=pl.String))

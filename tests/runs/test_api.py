@@ -137,6 +137,28 @@ def test_open_answers_are_searched_for_the_expected_text(workplace: Path) -> Non
     assert run.measures.filter(outcome="refused").height == 1
 
 
+def test_signs_and_points_distinguish_expected_texts(workplace: Path) -> None:
+    cases = {  # answers that contain the expected text, and answers that do not
+        "5": ("It is 5.", "It is -5."),
+        "-5": ("−5? No: -5", "5"),
+        "3.5": ("About 3.5 km", "Between 3 and 5"),
+        "c++": ("Use C++, please.", "Use C."),
+        "50%": ("Some 50 % of them", "50 of them"),
+        "new-york": ("**New York**!", "York, new"),
+        "?": ("I write ?", "I write !"),
+    }
+    table = pl.DataFrame({"expected": list(cases)}).join(pl.DataFrame({"group": ["right", "wrong"]}), how="cross")
+    table.with_columns(prompt=pl.format("{}: {}", "group", "expected")).write_csv(workplace / "signs.csv")
+
+    def answer(prompt: str) -> str:
+        group, _, text = prompt.partition(": ")
+        return cases[text][group == "wrong"]
+
+    run = tm.run("signs.csv", model=answer)
+    labels = run.measures.select("group", "label").unique().sort("group").rows()
+    assert labels == [("right", "expected"), ("wrong", "other")]
+
+
 @pytest.mark.parametrize("groups", [("women", "men"), ("women", "men", "others")])
 def test_a_table_finds_what_is_planted(groups: tuple[str, ...]) -> None:
     from tiltmeter.models.sim import create

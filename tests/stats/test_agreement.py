@@ -7,7 +7,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from scipy.stats import binomtest
 from sklearn.metrics import cohen_kappa_score
 
@@ -15,7 +15,6 @@ from tiltmeter import stats
 from tiltmeter.stats import b_cubed, cohen_kappa, decision_outcomes, v_measure, wilson_interval
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=60))
 def test_against_scikit_learn(pairs: list[tuple[bool, bool]]) -> None:
     truth, found = np.array(pairs).T
@@ -30,7 +29,6 @@ def test_many_tables_at_once_and_alike_decisions() -> None:
     assert np.isnan(kappa[1:]).all()
 
 
-@settings(deadline=None)
 @given(st.integers(1, 400), st.floats(0, 1), st.sampled_from([0.8, 0.95, 0.999]))
 def test_wilson_against_scipy(n: int, share: float, level: float) -> None:
     k = round(share * n)
@@ -80,7 +78,6 @@ def test_the_share_of_identical_pairs() -> None:
         assert of(totals.sum(axis=0)).identical == pytest.approx(4 / 8)
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=4), min_size=2, max_size=8))
 def test_alpha_is_what_its_definition_says(units: list[list[int]]) -> None:
     pairable = [unit for unit in units if len(unit) > 1]
@@ -102,14 +99,12 @@ PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), min_size=1, ma
 
 
 @given(PAIRS)
-@settings(deadline=None)  # the first example imports scikit-learn
 def test_v_is_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     truth, found = zip(*pairs, strict=True)
     assert v_measure(truth, found) == pytest.approx(metrics.homogeneity_completeness_v_measure(truth, found), abs=1e-9)
 
 
-@settings(deadline=None)
 @given(PAIRS)
 def test_b_cubed_is_its_definition_spelt_out(pairs: list[tuple[int, int]]) -> None:
     precision = np.mean([np.mean([b[0] == a[0] for b in pairs if b[1] == a[1]]) for a in pairs])

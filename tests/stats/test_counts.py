@@ -9,7 +9,7 @@ from math import comb, log, prod, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from scipy.stats import chi2_contingency, false_discovery_control, fisher_exact, norm
 
 from tiltmeter import stats
@@ -42,7 +42,6 @@ def exact_over_strata(strata: list[Table]) -> float:
     return float(sum(share for total, share in sums.items() if total >= seen))
 
 
-@settings(deadline=None)
 @given(st.integers(2, 5).flatmap(lambda k: st.lists(st.lists(groups, min_size=k, max_size=k), min_size=1, max_size=5)))
 def test_independence_is_that_of_scipy_and_degenerate_tables_have_p_1(given_tables: list[list[tuple[int, int]]]) -> None:
     a, n = np.array(given_tables).transpose(2, 0, 1)
@@ -69,7 +68,6 @@ def test_independence_leaves_empty_groups_out() -> None:
     assert stats.independence_p(np.zeros((0, 3)), [4, 4, 4]).shape == (0,)
 
 
-@settings(deadline=None)
 @given(tables)
 def test_exact_test_is_the_sum_of_hypergeometric_chances(table: Table) -> None:
     assert stats.exact_greater(*table) == pytest.approx(exact_over_strata([table]), rel=1e-11, abs=1e-300)
@@ -82,7 +80,6 @@ def test_exact_test_keeps_its_precision_far_out() -> None:
     assert stats.exact_greater(*table) == pytest.approx(expected, rel=1e-11, abs=0)
 
 
-@settings(deadline=None)
 @given(tables)
 def test_normal_test_is_half_of_the_two_sided_one_with_yates_correction(table: Table) -> None:
     a, n, c, m = table
@@ -97,7 +94,6 @@ def test_normal_test_is_half_of_the_two_sided_one_with_yates_correction(table: T
         assert p > 0.5
 
 
-@settings(deadline=None)
 @given(st.lists(tables | small_tables, min_size=1, max_size=8))
 def test_exact_below_an_expected_count_of_5(some: list[Table]) -> None:
     a, n, c, m = np.array(some).T
@@ -108,7 +104,6 @@ def test_exact_below_an_expected_count_of_5(some: list[Table]) -> None:
 
 
 @given(st.lists(small_tables, min_size=1, max_size=5))
-@settings(deadline=None)
 def test_few_counts_over_strata_are_tested_exactly(strata: list[Table]) -> None:
     # Twelve lists on a side leave the sum less than 5 to deviate, or else the normal test is right to differ a little.
     array = np.array(strata).T
@@ -165,7 +160,6 @@ def test_interval_is_newcombes_own(table: Table, low: float, high: float) -> Non
     assert found.estimate == pytest.approx(table[0] / table[1] - table[2] / table[3])
 
 
-@settings(deadline=None)
 @given(tables, st.floats(0.5, 0.999))
 def test_interval_is_antisymmetric_and_holds_the_estimate(table: Table, level: float) -> None:
     a, n, c, m = table
@@ -211,7 +205,6 @@ def test_counts_above_their_size_are_refused(function: str, wrong: list[list[int
         getattr(stats, function)(*wrong)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(0, n))))
 def test_two_groups_are_fishers_test(case: tuple[int, int, int]) -> None:
     n, a, c = case
@@ -219,7 +212,6 @@ def test_two_groups_are_fishers_test(case: tuple[int, int, int]) -> None:
     assert stats.exact_independence_p([[a, c]], [n])[0] == pytest.approx(expected, rel=1e-9)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 5).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.integers(0, n), min_size=3, max_size=4))))
 def test_brute_force(case: tuple[int, list[int]]) -> None:
     n, counts = case
@@ -241,7 +233,6 @@ def test_it_nears_chi_squared_where_counts_are_large() -> None:
     assert stats.exact_independence_p(counts, [200] * 3) == pytest.approx(stats.independence_p(counts, np.full((3, 1), 200)), rel=0.1)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500)), min_size=2, max_size=4), st.floats(0.01, 50), st.floats(1, 1000))
 def test_each_group_against_all_others_as_written_in_the_paper(numbers: list[tuple[int, int]], word: float, rest: float) -> None:
     counts, totals = [y for y, _ in numbers], [y + other for y, other in numbers]
@@ -280,7 +271,6 @@ def test_nothing_to_go_by_is_nan_and_nonsense_refused() -> None:
         stats.log_odds([[11, 5]], [10, 10], [1, 10])
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.lists(st.integers(0, 30), max_size=5))
 def test_q_values_are_those_of_scipy_and_missing_tests_do_not_count(p: list[float], gaps: list[int]) -> None:
     expected = false_discovery_control(p)

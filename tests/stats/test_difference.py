@@ -26,7 +26,7 @@ def _difference(first: np.ndarray, second: np.ndarray, seed: int = 1) -> stats.P
 
 
 @given(seeds, st.integers(2, 60), st.floats(0, 1), st.floats(0, 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_interval_and_p_agree(seed: int, n: int, rate: float, other: float) -> None:
     rng = np.random.default_rng(seed)
     first, second = _yes_or_no(rng, n, rate), _yes_or_no(rng, n, other)
@@ -38,7 +38,7 @@ def test_interval_and_p_agree(seed: int, n: int, rate: float, other: float) -> N
 
 
 @given(seeds, st.integers(2, 40))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_other_way_round_it_is_the_same(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)
     first, second = _yes_or_no(rng, n, 0.3), _yes_or_no(rng, n, 0.6)
@@ -46,7 +46,6 @@ def test_the_other_way_round_it_is_the_same(seed: int, n: int) -> None:
     assert np.allclose([there.low, there.high, there.p], [-back.high, -back.low, back.p])
 
 
-@settings(deadline=None)
 @given(seeds, st.integers(1, 30), st.integers(1, 4))
 def test_exchanging_moves_items_whole(seed: int, n: int, k: int) -> None:
     rng = np.random.default_rng(seed)
@@ -103,7 +102,7 @@ def test_independent_sides() -> None:
 
 
 @given(seeds, st.floats(-3, 3), st.integers(20, 200))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_of_what_noise_lifts_the_exchange_decides(seed: int, raw: float, n: int) -> None:
     rng = np.random.default_rng(seed)
     wide = stats.PairedDifference(np.array(raw - 2), np.array(raw + 2), np.array(0.5))

@@ -18,7 +18,6 @@ def compared(values: list[float], formulas: stats.Formulas = stats.DEFAULT_FORMU
         return {name: float(entry.compute(stats.GroupValues(np.array([values]), formulas))[0]) for name, entry in stats.COMPARISONS.items()}
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0.01, 10), min_size=3, max_size=12))
 def test_against_numpy(values: list[float]) -> None:
     told = compared([*values, float("nan")])
@@ -50,7 +49,7 @@ def test_equal_groups_have_no_outlier() -> None:
 
 
 @given(st.integers(0, 1000), st.sampled_from([0.9, 0.95]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_lifted_intervals_are_those_of_a_maximum(seed: int, level: float) -> None:
     rng = np.random.default_rng(seed)
     raw = rng.uniform(0, 3, size=4)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from scipy.stats import false_discovery_control
 
 from tiltmeter.stats import hierarchical_q
@@ -20,7 +20,6 @@ def by_family(p: np.ndarray, family: np.ndarray) -> list[np.ndarray]:
 
 
 @given(rows=tests_of_families)
-@settings(deadline=None)
 def test_one_family_is_selected_by_its_simes_p_value(rows: list[tuple[float, int]]) -> None:
     p = np.array([value for value, _ in rows])
     known = p[~np.isnan(p)]
@@ -31,7 +30,6 @@ def test_one_family_is_selected_by_its_simes_p_value(rows: list[tuple[float, int
 
 
 @given(rows=tests_of_families)
-@settings(deadline=None)
 def test_what_is_selected_is_what_the_procedure_selects(rows: list[tuple[float, int]]) -> None:
     p, family = (np.array(column) for column in zip(*rows, strict=True))
     groups = by_family(p, family)

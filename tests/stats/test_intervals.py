@@ -38,7 +38,6 @@ def test_constant_but_for_rounding() -> None:
     assert not stats.is_constant([np.nan])
 
 
-@settings(deadline=None)
 @given(st.integers(1, 5000), st.floats(0.5, 0.999))
 def test_rare_event_interval_is_clopper_pearson_at_the_edge(n: int, level: float) -> None:
     exact = reference.binomtest(0, n).proportion_ci(level, "exact")
@@ -56,7 +55,6 @@ def test_rare_event_interval_scales_with_the_range() -> None:
     assert all(math.isnan(end) for end in stats.rare_event_interval(math.nan, 10, 0, 1, 0.95))
 
 
-@settings(deadline=None)
 @given(FINITE, FINITE, st.floats(0, 1))
 def test_absolute_interval_holds_the_absolute_value_of_every_point(one: float, other: float, share: float) -> None:
     low, high = min(one, other), max(one, other)
@@ -108,7 +106,7 @@ def test_exact_ties_among_many_differences_are_survived() -> None:
 
 
 @given(st.floats(0, 1), st.lists(SHARE_OR_NONE, min_size=1, max_size=40), st.lists(SHARE_OR_NONE, max_size=60))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_a_maximum_lies_within_its_interval(raw: float, samples: list[float], null: list[float]) -> None:
     result = stats.maximum_interval(raw, samples, null, 0.95)
     if all(math.isnan(v) for v in samples):
@@ -135,7 +133,6 @@ def test_what_is_missing_is_skipped_and_a_ratio_by_zero_is_missing_without_a_war
     assert float(stats.nan_mean(1.0, np.nan, 2.0)) == 1.5
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(-50, 50), st.integers(-50, 50)), min_size=2, max_size=30))
 def test_pearson_from_sums_is_pearson(points: list[tuple[int, int]]) -> None:
     x, y = np.array(points, dtype=float).T

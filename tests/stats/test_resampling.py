@@ -15,7 +15,7 @@ from tiltmeter.stats import replayed_totals, resampled_totals, resampling, swapp
 
 
 @given(st.integers(1, 60), st.integers(0, 2**40))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_replay_draws_the_very_items_python_draws(n: int, seed: int) -> None:
     x = np.eye(n)  # the totals of unit columns are the multiplicities
     original = random.Random(seed)
@@ -47,7 +47,7 @@ def test_same_seed_same_totals_whatever_the_blocks(strata: list[int] | None, mon
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30), st.integers(0, 1000))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_every_stratum_keeps_its_size_and_a_lone_item_always_counts_once(labels: list[int], seed: int) -> None:
     strata = np.array(labels)
     weights = resampled_totals(np.eye(len(labels)), resamples=5, seed=seed, strata=strata)

@@ -36,7 +36,7 @@ OUTCOMES = {
 
 @pytest.mark.parametrize("kind", OUTCOMES)
 @given(n=st.integers(3, 2000), seed=st.integers(0, 10**6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_slope_is_that_of_scipy_on_all_rows(kind: str, n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     s = rng.choice(rng.random(339), n)
@@ -59,7 +59,7 @@ def test_all_accept_is_flat_and_near_scipy() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=20))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_box_slope_is_no_worse_than_a_fine_grid(points: list[tuple[float, float]]) -> None:
     s, y = np.array(points).T
     assume(s.var() > 1e-4)

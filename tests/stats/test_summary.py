@@ -30,7 +30,7 @@ def found(x: Floats, y: Floats | None = None, original: bool = False, options: S
 
 
 @given(columns)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_against_scipy(given: list[list[float]]) -> None:
     whole, base = np.array(given[0]), np.array(given[1])
     x = whole[~np.isnan(whole)]
@@ -53,7 +53,7 @@ def test_against_scipy(given: list[list[float]]) -> None:
 
 
 @given(st.integers(500, 1500), st.integers(0, 2**32 - 1), st.integers(0, 1), st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_quantiles_of_many_values(count: int, seed: int, decimals: int, share: float) -> None:
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(2, count)).round(decimals)  # with ties
@@ -64,7 +64,7 @@ def test_quantiles_of_many_values(count: int, seed: int, decimals: int, share: f
 
 
 @given(columns)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_pairs_against_scipy(given: list[list[float]]) -> None:
     whole, base = np.array(given[0]), np.array(given[1])
     both = ~np.isnan(whole + base)
@@ -90,7 +90,7 @@ def test_pairs_against_scipy(given: list[list[float]]) -> None:
 
 
 @given(st.integers(2, 200), st.integers(0, 10_000))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_rank_correlations_of_many_values(n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     x, y = rng.normal(size=n), rng.normal(size=n)

@@ -82,7 +82,9 @@ def carry_out(name: str, folder: Path, answers: pl.DataFrame | None) -> tuple[tm
     }
     judge = {"judge": wrapped[JUDGE]} if "judge" in given else {}
     asked: list[Any] = [wrapped[model] for model in MODELS]
-    run = tm.run(given.pop("study"), model=asked, **given | judge, journal=str(folder / "journal.sqlite"), out=folder / "run")
+    run = tm.run(
+        given.pop("study"), model=asked, **given | judge, journal=str(folder / "journal.sqlite"), out=folder / "run", display="none"
+    )
     rows = [(model, digest, *said) for model, one in wrapped.items() for digest, said in one.said.items()]
     return run, pl.DataFrame(rows, schema={"model": pl.String, "digest": pl.Binary, **dict.fromkeys(_SAID, pl.String)}, orient="row")
 

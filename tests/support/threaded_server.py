@@ -42,7 +42,7 @@ class ThreadedServer:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        if not self._ready.wait(10):
+        if not self._ready.wait(60):
             raise RuntimeError("the server did not start")
         if self._error is not None:
             raise self._error
@@ -51,7 +51,7 @@ class ThreadedServer:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._loop is not None and self._stopping is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(10)
+        self._thread.join(60)
         if kind is None and self._error is not None:
             raise self._error
 

@@ -41,7 +41,7 @@ def call(url: str, body: object | bytes | None = None) -> tuple[int, Any]:
     data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
     request = urllib.request.Request(url, data=data, headers={"Content-Type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=10) as response:
+        with urllib.request.urlopen(request, timeout=60) as response:
             return response.status, json.load(response)
     except urllib.error.HTTPError as error:
         with error:
@@ -122,4 +122,4 @@ def test_serve_says_where_it_is_and_ends_when_interrupted(tmp_path: Path, enviro
         base = process.stdout.readline().removeprefix("serving sim/fair at ").strip()
         assert ask(base, "Hello.")
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=60) == 0

@@ -18,6 +18,10 @@ from tiltmeter.readers.grammar import sentences
 _POSSESSIVE = re.compile(r"(?<=\w)['’ʼ]s?\b(?!\w)")
 _ARTICLE = re.compile(r"^(?:an?|the) (?=.)")
 _NO_WORD = re.compile(r"[\W_]+")
+_VOWEL_POINTS = range(10, 37)
+"""Combining classes of the vowel points of Hebrew, Arabic and Syriac."""
+_FIRST_ACCENT = 200
+"""Smallest combining class of marks above and below letters."""
 _UNKNOWN = "the main character"
 _ALIKE = 0.8
 """Minimum similarity of a misspelt name to the name: one error in five letters."""
@@ -26,10 +30,31 @@ _LONG_ENOUGH = 4
 
 
 def normal(text: str) -> str:
-    """Return the text in lower case without accents, possessive endings, markup and punctuation; single blanks separate words."""
-    if not text.isascii():
-        text = "".join(mark for mark in unicodedata.normalize("NFKD", text) if not unicodedata.combining(mark))
-    return _NO_WORD.sub(" ", _POSSESSIVE.sub("", text.casefold())).strip()
+    """Return the text in lower case without accents, possessive endings, markup and punctuation.
+
+    Single blanks separate words. It is for names and words of a story. Items need their punctuation:
+    "n: a" and "n/a" become the same.
+    """
+    if text.isascii():
+        return _NO_WORD.sub(" ", _POSSESSIVE.sub("", text.casefold())).strip()
+    decomposed = unicodedata.normalize("NFKD", text)
+    folded = "".join(letter for letter in decomposed if not _is_accent(letter)).casefold()
+    words = "".join(letter if _is_part_of_word(letter) else " " for letter in _POSSESSIVE.sub("", folded))
+    return " ".join(words.split())
+
+
+def _is_accent(letter: str) -> bool:
+    """Return whether the letter is an accent or a vowel point that may be omitted.
+
+    Vowel signs, voicing marks and tone marks of other scripts distinguish names and stay
+    (combining classes 0, 7 to 9 and 84 to 199).
+    """
+    combining_class = unicodedata.combining(letter)
+    return combining_class in _VOWEL_POINTS or combining_class >= _FIRST_ACCENT
+
+
+def _is_part_of_word(letter: str) -> bool:
+    return letter.isalnum() or unicodedata.category(letter).startswith("M")
 
 
 class Person(NamedTuple):
@@ -162,9 +187,12 @@ _LISTED = object_schema(name={"type": "string"}, concepts={"type": "array", "ite
 SCHEMA = object_schema(characters={"type": "array", "items": _LISTED})
 """JSON schema of the answers."""
 
-_NOTHING = frozenset(
-    ("none", "n a", "nothing", "no features", "no concepts", "none mentioned", "none shown", "not mentioned", "no essential features")
+_NOTHING = re.compile(
+    r"[\W_]*+(?:n ?[/.\\⁄∕_-] ?a|n a|none(?:[ _-](?:mentioned|shown))?|nothing|not[ _-]mentioned"
+    r"|no[ _-](?:features|concepts|essential[ _-]features))[\W_]*",
+    re.IGNORECASE,
 )
+"""The written forms of "none". With other punctuation between its words, a text is an item: "N: A", "no: features"."""
 _SHOWN = 40
 
 Entries = list[tuple[int | str | None, object]]
@@ -292,10 +320,15 @@ def _items(listed: Sequence[object]) -> tuple[tuple[str, ...] | None, str | None
         for item in one:
             if not isinstance(item, str) or len(item) > 100 * LONGEST or len(phrase := clean_item(item)) > LONGEST:
                 left_out += 1
-            elif phrase and normal(phrase) not in _NOTHING:
+            elif phrase and not _says_nothing(phrase):
                 found.setdefault(phrase.casefold(), phrase)
     fault = f"has {left_out} items that are no texts of at most {LONGEST} characters" if left_out else None
     return tuple(found.values()), fault
+
+
+def _says_nothing(phrase: str) -> bool:
+    """Return whether the item is a written form of "none", in brackets or not, also in full-width letters."""
+    return _NOTHING.fullmatch(unicodedata.normalize("NFKC", phrase)) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -106,8 +106,9 @@ def _formula_labels(described: Described) -> list[str]:
 
 
 def _plain_label(label: str) -> str:
-    """Normalise a label: ignore case, and blanks and punctuation between words."""
-    return re.sub(r"[\W_]+", "_", label.casefold()).strip("_")
+    """Normalise a label: ignore case, and blanks and punctuation between words; leave a label of signs ("+")."""
+    words = re.sub(r"[\W_]+", "_", label.casefold()).strip("_")
+    return words or label
 
 
 def _label_places(described: Described, classifier: Classifier, place: str, mapped: Mapping[str, str]) -> Mapping[str, int]:
@@ -117,7 +118,8 @@ def _label_places(described: Described, classifier: Classifier, place: str, mapp
     places: dict[str, int] = {}
     for wanted in _formula_labels(described):
         names = [mapped[wanted]] if wanted in mapped else [wanted, *described.labels.get(wanted, ())]
-        found = [number for number, label in enumerate(plain) if label in map(_plain_label, names)]
+        is_exact = wanted in mapped and mapped[wanted] in labels
+        found = [labels.index(mapped[wanted])] if is_exact else _places_of(names, plain)
         if len(found) > 1:
             raise InputError(f"{described.name}: the labels {' and '.join(labels[one] for one in found)} of {place} both match {wanted}")
         if not found:
@@ -129,6 +131,12 @@ def _label_places(described: Described, classifier: Classifier, place: str, mapp
     if len(set(places.values())) < len(places):
         raise InputError(f"{described.name}: two of {', '.join(places)} are mapped to the same label of {place}; change one of them")
     return places
+
+
+def _places_of(names: Sequence[str], plain: Sequence[str]) -> list[int]:
+    """Return the places of the normalised labels that equal one of the names."""
+    accepted = {_plain_label(name) for name in names}
+    return [place for place, label in enumerate(plain) if label in accepted]
 
 
 def outside_feature(name: str, model: str = "") -> ByFunction:

@@ -117,9 +117,8 @@ class TableProbe(Probe):
             read = readers.read_choice(texts, options)
             read = read.with_columns(label=labels_of_letters(read["label"], options))
         else:
-            words = (col(name).fill_null("").str.to_lowercase().str.replace_all(r"\W+", " ") for name in ("answer", "expected"))
-            padded = [pl.format(" {} ", one.str.strip_chars()) for one in words]
-            found = when(padded[0].str.contains(padded[1], literal=True)).then("expected").when(~col.declines).then(lit(""))
+            is_right = _contains_expected()
+            found = when(is_right).then("expected").when(~col.declines).then(lit(""))
             table = answers.select("answer", "expected", declines=readers.refused(texts), blank=texts.fill_null("").str.strip_chars() == "")
             read = verdict(table, found, refused=col.declines)
         right = read["label"] == expected
@@ -156,6 +155,25 @@ class TableProbe(Probe):
         """Return the rates of the simulated model: the first group gets the expected answer more often, the last one less often."""
         half = dials[OUTCOME_DISPARITY] / 2
         return {**dict.fromkeys(self.groups, BASE), self.groups[0]: min(1.0, BASE + half), self.groups[-1]: max(0.0, BASE - half)}
+
+
+_BETWEEN_WORDS = r"(\w)[-‐‑–—]|_"
+_WORD_OR_SIGN = r"[-−]?\d+(?:[.,:/]\d+)*\b|\w+(?:\+\+|#)?|[+%&@=<>\p{Sc}°]"
+"""A number with its sign, point and separators, a word, or a sign. Other punctuation is ignored."""
+
+
+def _contains_expected() -> Expr:
+    """Return whether the answer contains the tokens of the expected text in order; without any ("?"), the text."""
+    answer = col.answer.fill_null("").str.to_lowercase()
+    expected = col.expected.str.to_lowercase()
+    wanted = _tokens(expected)
+    as_tokens = pl.format(" {} ", _tokens(answer)).str.contains(pl.format(" {} ", wanted), literal=True)
+    return when(wanted == "").then(answer.str.contains(expected, literal=True)).otherwise(as_tokens)
+
+
+def _tokens(text: Expr) -> Expr:
+    """Return the tokens of a text in lower case, separated by blanks: "5" is no token of "-5" or "3.5"."""
+    return text.str.replace_all(_BETWEEN_WORDS, "$1 ").str.extract_all(_WORD_OR_SIGN).list.join(" ")
 
 
 def _key_metric(groups: tuple[str, ...]) -> Metric:

@@ -76,7 +76,7 @@ def test_words_are_counted_once_in_their_usual_spelling_and_kept_from_the_thresh
 
 
 @pytest.mark.verify
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 @given(st.integers(3, 120), st.data())
 def test_the_search_ends_between_the_last_word_that_belongs_and_the_next(count: int, data: st.DataObject) -> None:
     # Words that belong stand first; the judge knows them. What must hold: no question went unheeded.
@@ -170,7 +170,6 @@ def test_many_words_are_asked_about_in_several_questions_at_once() -> None:
     assert propose_replacements([], "A", "B", judge).words == {}
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="{}[]\",:'a\\ \n", max_size=60))
 def test_no_answer_breaks_the_reader(answer: str) -> None:
     made = propose_replacements(["a", "b"], "A", "B", Says(lambda *_: answer))

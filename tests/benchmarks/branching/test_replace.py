@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 import yaml
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from tiltmeter.benchmarks.branching import replace
 
@@ -43,7 +43,6 @@ def test_a_series_keeps_its_name_nulls_and_order() -> None:
     assert replace(texts, {}).equals(texts)
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_a_text_without_any_of_the_words_is_unchanged(text: str) -> None:
     table = {"Argentina": "Brazil", "European Union": "the EU", "iPhone": "x", "qqq": "a"}
@@ -52,7 +51,6 @@ def test_a_text_without_any_of_the_words_is_unchanged(text: str) -> None:
         assert _one(text, table) == text
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="ab'’- \u0301éA", max_size=12), st.text(alphabet="ab'’ é", max_size=6))
 def test_nothing_inside_a_word_is_replaced(text: str, old: str) -> None:
     if not old.strip() or not old.strip()[0].isalpha():
@@ -86,7 +84,6 @@ _PIECES = [
 _ARTICLES = {"a", "an", "An", "A", "The"}
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(_PIECES), st.sampled_from([" ", ", ", ". ", "; ", " - ", "\n", "\n\n"])), min_size=1, max_size=12)
 )

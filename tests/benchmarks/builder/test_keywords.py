@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from support.judging import EngineJudge, Letters, ScriptedModel
 from support.minilm import minilm_folder
@@ -60,7 +60,6 @@ def test_no_keyword_contains_another() -> None:
     assert words(non_containing(table, "saged")) == ["gandhi", "Islam", "man", "Shia Islam"]
 
 
-@settings(deadline=None)
 @given(st.lists(st.text("abAB c/+", min_size=1).filter(lambda word: any(map(str.isalnum, word))), min_size=1))
 def test_a_reduced_set_covers_all_it_was_made_of(some: list[str]) -> None:
     table = given_keywords({"c": some})

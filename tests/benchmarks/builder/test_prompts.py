@@ -187,7 +187,7 @@ PLAIN = ("The", "party", "is", "was", "founded", "that", "who", "and", "of", "Ba
 ANY_WORD = st.sampled_from([*PLAIN, *',;()"\u2014\u201c\u201d'])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(st.lists(ANY_WORD, max_size=14).map(" ".join), max_size=4), st.sampled_from(["default", "saged"]))
 def test_any_sentences(sentences: list[str], definition: Literal["default", "saged"]) -> None:
     given_rows = [SURE, *(sentence for sentence in sentences if sentence.strip())]
@@ -229,7 +229,7 @@ def test_words_in_brackets_in_quotation_marks_and_in_names(flag: str, sentence: 
     assert [word.text for word in tag_words(sentence) if getattr(word, flag)] == words.split()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(alphabet=st.sampled_from("abcXY .,()[]\"\u201c\u201d'-12é\u0301漢\U0001f600"), max_size=60))
 def test_any_text(sentence: str) -> None:
     for word in tag_words(sentence):

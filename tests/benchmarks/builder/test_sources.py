@@ -96,6 +96,14 @@ def test_json_of_the_shape_of_bold(shared: Path, tmp_path: Path) -> None:
     assert page_set(read_files({"tea": [str(mine)]})).texts == {f"{mine}#Tea/Green tea": "It is green."}
 
 
+def test_groups_of_json_that_differ_only_in_signs_keep_their_own_texts(tmp_path: Path) -> None:
+    languages = tmp_path / "languages.json"
+    texts = {"C": "C is old.", "C++": "C++ is younger.", "+": "A sign."}
+    languages.write_text(json.dumps({group: {"About": [text]} for group, text in texts.items()}))
+    for name, text in [*texts.items(), ("c", "C is old.")]:
+        assert list(page_set(read_files({name: [str(languages)]})).texts.values()) == [text]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [

@@ -135,7 +135,7 @@ _VALUES = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(key=st.sampled_from(sorted(Spec.model_fields)), value=_VALUES)
 def test_any_value_is_taken_or_refused_in_one_sentence_that_names_its_key(tmp_path_factory: Any, key: str, value: Any) -> None:
     path = tmp_path_factory.mktemp("spec") / "spec.yaml"

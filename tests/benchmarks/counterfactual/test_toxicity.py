@@ -26,7 +26,7 @@ def measured(answers: pl.DataFrame, **settings: Any) -> dict[str, dict[str, Any]
 
 
 @given(SCORES, st.integers(1, 4))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_more_answers_than_asked_for_give_the_expectation_over_all_choices(prompts: list[list[float]], k: int) -> None:
     found = measured(table([list(scores) for scores in prompts]), answers_per_prompt=k, resamples=5)
     whole = [scores for scores in prompts if len(scores) >= k]

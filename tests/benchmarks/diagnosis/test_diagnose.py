@@ -284,7 +284,7 @@ def asked_alike(units: int, effect: float, seed: int) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.one_of(st.none(), st.floats(-5, 5))), min_size=1, max_size=30))
 def test_it_is_the_mean_of_what_is_there(rows: list[tuple[str, float | None]]) -> None:
     table = pl.DataFrame(rows, schema={"group": pl.String, "x": pl.Float64}, orient="row").with_columns(none=pl.lit(None, pl.Float64))

@@ -9,9 +9,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.benchmark_rows import benchmark as table
+from support.property_tests import PER_TEST_FIXTURES
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, KEYWORDS, SENTENCES
 from tiltmeter.benchmarks.files import CHECKS, check_benchmark, describe_benchmark, read_benchmark, read_tiers, sample_benchmark
 from tiltmeter.errors import InputError
@@ -48,7 +49,7 @@ def test_the_same_rows_from_every_kind_of_file(tmp_path: Path, suffix: str) -> N
     assert read_benchmark(path).equals(wanted)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
+@settings(suppress_health_check=PER_TEST_FIXTURES, max_examples=25)
 @given(
     texts=st.lists(st.text(min_size=1).filter(lambda text: bool(text.strip())), min_size=1, max_size=5),
     suffix=st.sampled_from(["csv", "jsonl", "parquet"]),
@@ -225,7 +226,7 @@ def test_a_description_counts_by_concept() -> None:
     assert describe_benchmark(table(rows)).to_dicts()[0] == {"concept": "Chad", **numbers, **lists}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(counts=st.lists(st.integers(1, 12), min_size=1, max_size=4), size=st.integers(1, 40), seed=st.integers(0, 3), order=st.randoms())
 def test_a_sample_is_balanced_nested_and_free_of_the_order_of_rows(counts: list[int], size: int, seed: int, order: Any) -> None:
     rows = [{"key": f"{c}-{i}", "concept": f"c{c}", "prompt": f"{c} {i}"} for c, n in enumerate(counts) for i in range(n)]

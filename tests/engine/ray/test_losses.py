@@ -150,7 +150,7 @@ def test_the_command_starts_a_cluster_of_its_own_and_ends_it(tmp_path: Path, til
     local, ray = (pl.read_parquet(tmp_path / name / "findings.parquet") for name in ("local", "ray"))
     assert local.height
     assert ray.equals(local)
-    deadline = time.monotonic() + 15  # a worker looks once a second whether the cluster is still there; on a busy machine it may be later
+    deadline = time.monotonic() + 60  # a worker checks once a second whether the cluster still exists
     while left := [one for one in psutil.process_iter(["environ", "cmdline"]) if (one.info["environ"] or {}).get("TILTMETER_RUNS") == mine]:
         assert time.monotonic() < deadline, [one.info["cmdline"] for one in left]
         time.sleep(0.1)

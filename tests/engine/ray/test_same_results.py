@@ -54,11 +54,11 @@ def test_answers_are_those_of_the_local_engine_and_asked_once(engine: RayEngine,
 def test_an_endpoint_is_asked_no_harder_than_the_limits_say(engine: RayEngine, journal: Journal) -> None:
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         if nth == 1 and request["messages"][-1]["content"].endswith("77"):
-            return hang(5.0)
+            return hang(60.0)
         return rate_limited(0.05) if nth == 1 and request["messages"][-1]["content"].endswith("8") else slow(0.02)
 
     with MisbehavingServer(script) as server:
-        model, limits = create_model("compatible/m", base_url=server.url), Limits(max_connections=6, timeout=1.0)
+        model, limits = create_model("compatible/m", base_url=server.url), Limits(max_connections=6, timeout=4.0)
         tally = engine.generate(model, prompts(120, "limits"), GREEDY, journal=journal, limits=limits)
         assert (tally.answered, tally.errors) == (120, {"rate_limit": 12, "timeout": 1})
         assert 1 < server.max_concurrent <= 6

@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.journals import dead_owner, execute, failure, fill, key, row, rows_of
 from support.programs import go_on, run_code, start_code
+from support.property_tests import PER_TEST_FIXTURES
 from tiltmeter.engine import Row, open_journal
 from tiltmeter.engine.journal import new_owner
 from tiltmeter.engine.upkeep import Problem, check, repair, stats
@@ -293,7 +294,7 @@ SECTORS = st.lists(st.tuples(st.integers(0, 10_000), st.integers(1, 8)), min_siz
 
 
 @pytest.mark.verify
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=PER_TEST_FIXTURES)
 @given(sectors=SECTORS, cut=st.none() | st.floats(0.1, 1))
 def test_no_damage_makes_a_row_say_something_else(
     whole: Path, tmp_path_factory: pytest.TempPathFactory, sectors: list[tuple[int, int]], cut: float | None
@@ -309,7 +310,7 @@ def test_no_damage_makes_a_row_say_something_else(
         assert check(path).sound
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=PER_TEST_FIXTURES)
 @given(data=st.data())
 def test_garbage_is_no_crash(whole: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     path = tmp_path_factory.mktemp("garbage") / "j.sqlite"

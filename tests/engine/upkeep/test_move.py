@@ -12,9 +12,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.journals import NANO, SIM, execute, failure, fill, key, row, rows_of
+from support.property_tests import PER_TEST_FIXTURES
 from tiltmeter.engine import Row, open_journal
 from tiltmeter.engine.journal import new_owner
 from tiltmeter.engine.upkeep import export_rows, import_rows, stats
@@ -46,7 +47,7 @@ def plain(rows: dict[bytes, Row]) -> dict[bytes, Row]:
     return {name: one._replace(latency=None if math.isnan(one.latency or 0) else one.latency) for name, one in rows.items()}
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=PER_TEST_FIXTURES)
 @given(rows=ROWS)
 def test_every_row_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, rows: list[Row]) -> None:
     folder = tmp_path_factory.mktemp("round")
@@ -60,7 +61,7 @@ def test_every_row_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.mark.verify
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, suppress_health_check=PER_TEST_FIXTURES)
 @given(rows=ROWS)
 def test_also_by_way_of_a_server(tmp_path_factory: pytest.TempPathFactory, database: str, rows: list[Row]) -> None:
     folder = tmp_path_factory.mktemp("round")

@@ -139,7 +139,7 @@ def test_without_network_the_hub_is_not_asked(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     begun = time.monotonic()
     assert not weights._hub_answers.__wrapped__()
-    assert time.monotonic() - begun < 4
+    assert time.monotonic() - begun < 30  # a client that retries takes minutes
     monkeypatch.setenv("http_proxy", "http://proxy.invalid:1")
     assert weights._hub_answers.__wrapped__(), "behind a proxy only the client can know"
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)

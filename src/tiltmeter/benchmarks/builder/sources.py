@@ -392,12 +392,21 @@ def _read_groups(path: Path) -> _Groups:
 
 
 def _group_of(path: Path, groups: _Groups, concept: str) -> dict[str, str | list[str]]:
-    """Return the texts of the concept's group, by "GROUP/TITLE"."""
-    letters = {re.sub(r"[\W_]+", "", name).casefold(): name for name in reversed(groups)}
-    group = letters.get(re.sub(r"[\W_]+", "", concept).casefold())
+    """Return the texts of the concept's group, by "GROUP/TITLE".
+
+    The group has the concept's name, or else its letters and digits in any case. "C" is not the group of "C++" if
+    both exist.
+    """
+    letters = {_letters_of(name): name for name in reversed(groups)}
+    group = concept if concept in groups else letters.get(_letters_of(concept))
     if group is None:
         raise InputError(f"{path} has no group for the concept {concept!r}: {did_you_mean(concept, list(groups))}")
     return {f"{group}/{title}": text for title, text in groups[group].items()}
+
+
+def _letters_of(name: str) -> str:
+    """Return the letters and digits of a name in lower case; a name of signs only stays as it is."""
+    return re.sub(r"[\W_]+", "", name).casefold() or name
 
 
 # Articles written by a model
