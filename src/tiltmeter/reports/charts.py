@@ -85,8 +85,9 @@ _CONFIG: Mapping[str, Any] = {
 MOST_CELLS = 200
 """Maximum number of cells of a heat map that a page offers as SVG: larger ones take long to draw, and the page has them as a table."""
 MOST_FIGURES = 64
-"""Maximum number of specifications kept by `figure`."""
+"""Maximum number of specifications kept by `figure`, and of drawings kept by `as_svg`."""
 _FIGURES: dict[str, str] = {}
+_DRAWINGS: dict[str, str] = {}
 _DROPPED = ("class", "role", "pointer-events", "xmlns", "version")
 
 
@@ -100,10 +101,12 @@ def paint_rules() -> Markup:
 
 def svg(block: Chart) -> Markup:
     """Return the chart as inline SVG with a text description as its label; `paint_rules` sets its colours."""
-    import vl_convert
     from markupsafe import Markup
 
-    root = ET.fromstring(vl_convert.vegalite_to_svg(vega_lite(block, "transparent")))  # noqa: S314 - the input was written by vl-convert
+    root = ET.fromstring(as_svg(block))  # noqa: S314 - the input was written by vl-convert
+    background = root.find("{*}rect")
+    if background is not None:
+        root.remove(background)
     _tidy(root, file_name(block.title))
     width = root.attrib.pop("width")
     del root.attrib["height"]
@@ -112,10 +115,15 @@ def svg(block: Chart) -> Markup:
 
 
 def as_svg(block: Chart) -> str:
-    """Return the chart as an SVG file with a white background."""
+    """Return the chart as an SVG file with a white background; the last drawings are kept, because a page needs each twice."""
     import vl_convert
 
-    return str(vl_convert.vegalite_to_svg(vega_lite(block, "white")))
+    key = repr(block)
+    if key not in _DRAWINGS:
+        if len(_DRAWINGS) == MOST_FIGURES:
+            _DRAWINGS.clear()
+        _DRAWINGS[key] = str(vl_convert.vegalite_to_svg(vega_lite(block, "white")))
+    return _DRAWINGS[key]
 
 
 def saved(block: Chart, *, drawn: bool) -> list[tuple[str, str, str]]:
