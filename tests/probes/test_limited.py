@@ -13,26 +13,23 @@ from tiltmeter.datasets import Library
 from tiltmeter.study import Settings
 
 
-@pytest.mark.parametrize(
-    ("probe", "metric", "limit", "bias"),
-    [
-        pytest.param("discrimination_tamkin", "max_diff", 70, 0.2, marks=pytest.mark.verify),
-        ("relationship_levy", "diff_success_rate", 50, 0.0),
-        pytest.param("relationship_levy", "diff_success_rate", 109, 0.2, marks=pytest.mark.verify),
-        pytest.param("hiring_an", "diff_acceptance_rate", 40, 0.0, marks=pytest.mark.verify),
-    ],
-)
-def test_coverage_with_few_items(library: Library, probe: str, metric: str, limit: int, bias: float) -> None:
-    """Designs with many small strata: a lone item of a stratum must not count as certain."""
-    part, planted = registry.load("probes", probe), dials(bias)
-    truth, held = part.true_values(planted)[metric], 0
-    settings = Settings(limit=limit, resamples=300)
+@pytest.mark.verify
+def test_coverage_with_few_items(library: Library) -> None:
+    """Designs with many small strata: a lone item of a stratum must not count as certain. `perf/studies/few_items.py` has more cases.
+
+    Of intervals that contain the true value in 95% (80%) of studies, 45 or more of 50 do so with a probability of 96% (5%).
+    """
+    name, metric = "relationship_levy", "diff_success_rate"
+    part, planted = registry.load("probes", name), dials(0.0)
+    truth = part.true_values(planted)[metric]
+    settings = Settings(limit=50, resamples=300)
     design = part.design(library, settings)
-    for seed in range(150):
+    covered = 0
+    for seed in range(50):
         findings = part.analyse(part.simulate_measures(design, planted, seed), dataclasses.replace(settings, seed=seed))["findings"]
-        found = findings.filter(metric=metric).row(0, named=True)
-        held += found["low"] <= truth <= found["high"]
-    assert held / 150 >= 0.88
+        finding = findings.filter(metric=metric).row(0, named=True)
+        covered += finding["low"] <= truth <= finding["high"]
+    assert covered >= 45
 
 
 def test_a_limit_does_not_change_what_is_estimated(library: Library) -> None:
