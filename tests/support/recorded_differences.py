@@ -75,5 +75,5 @@ def described(changes: pl.DataFrame) -> str:
 
 
 def _line(row: dict[str, Any]) -> str:
-    keys = [f"{name}={row[name]}" for name in KEYS[:-1] if row[name] is not None]
+    keys = [f"{name}={row[name]}" for name in KEYS[:-1] if row[name]]
     return f"  {' '.join(keys)}: {row['column']} was {row['recorded']}, is {row['now']}"
