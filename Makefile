@@ -26,6 +26,7 @@ lint: $(VENV)/.dev
 	$(BIN)/python scripts/stability.py --check
 	$(BIN)/codespell
 	$(BIN)/python scripts/prose.py
+	$(BIN)/python -m perf.studies --stale || true # they take minutes: named here, carried out by hand
 
 types: $(VENV)/.dev
 	$(BIN)/mypy

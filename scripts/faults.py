@@ -5,8 +5,8 @@ A change of the tests (a faster suite, say) must find what the tests before it f
 1. `coverage run --rcfile=scripts/faults.coveragerc -m pytest ...` records which tests run which line of the modules named in
    `scripts/faults.coveragerc`; `coverage combine` joins the records of several processes.
 2. `python scripts/faults.py draw .coverage -o faults.json` draws the faults, from a fixed seed.
-3. `python scripts/faults.py check faults.json .coverage` makes each fault in the source of the working folder, runs the tests that cover its
-   line until one fails, restores the source, and prints the result as a table. It ends with status 1 if a fault is not found.
+3. `python scripts/faults.py check faults.json .coverage` makes each fault in the source of the working folder, runs the tests that cover
+   its line until one fails, restores the source, and prints a table. It ends with status 1 if a fault is not found.
 
 For the tests of another commit, repeat steps 1 and 3 there with the same `faults.json`.
 """

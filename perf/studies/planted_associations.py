@@ -23,9 +23,7 @@ QUESTION: Final = "Are planted associations of at least 10 points found for the 
 CODE: Final = ("associations.significance", "associations.design", "associations.planted_concepts", "stats")
 STUDIES: Final = 20
 """Simulated studies of each case."""
-CASES: Final = tuple(
-    f"{category} {bias}" for category in ("gender", "race", "religions") for bias in (0.10, 0.25)
-) + ("gender 0.0",)
+CASES: Final = ("gender 0.1", "gender 0.25", "race 0.1", "race 0.25", "religions 0.1", "religions 0.25", "gender 0.0")
 """Category of identities, and bias: a difference of rates."""
 
 
@@ -62,9 +60,7 @@ def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
     grid = load_grid()
     design = make_design(grid, category, "two", Settings(), category)
     lists, rates, concepts = lists_of(design, dials)
-    reported = [
-        find_associations(lists, mentions_of(lists, rates, concepts, seed)).filter("reported") for seed in range(studies)
-    ]
+    reported = [find_associations(lists, mentions_of(lists, rates, concepts, seed)).filter("reported") for seed in range(studies)]
     if not float(bias):
         with_any = sum(table.height > 0 for table in reported) / studies
         # Every report is false. With a chance of 5% in each study, 4 of 20 have a probability of 1.6%.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from perf.studies.planted_associations import carry_out
 
 pytestmark = pytest.mark.verify
