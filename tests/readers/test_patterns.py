@@ -74,7 +74,7 @@ def stages(file: str, table: str, row: Pattern) -> Iterator[str]:
         text = value(rewritten(plain(pl.lit(text)).str.to_lowercase(), tables(file)["translations"].values()))
     text = value(lowered(plain(pl.lit(text))))
     yield text
-    for name in ("letters", "stops", "bare", "steps") if file in ("choice", "yes_no") else ():
+    for name in ("letters", "stops", "bare", "lists", "steps") if file in ("choice", "yes_no") else ():
         if file == "choice" and name == "steps":
             text = choice.marked(series(row.example), pl.Series([options(table, row)]))["text"][0]
         for step in tables(file).get(name, {}).values():

@@ -65,7 +65,7 @@ def _read(answer: Series, option_texts: Series) -> DataFrame:
     table = table.with_columns(
         both=rewritten(col.both, [rows["plainer"]["joined"]]),
         several=col.text.str.contains(rows["contradicted"]["several declared"].find),
-        numbered=col.in_words & (col.text.str.count_matches(rows["contradicted"]["numbered lines"].find) > 1),
+        listed=col.listed | (col.in_words & (col.text.str.count_matches(rows["contradicted"]["numbered lines"].find) > 1)),
         text=rewritten(col.text, steps).str.strip_chars(" "),
     )
     table = _by_rules(table.with_columns(named=col.text.str.extract_all(_MARK)))
@@ -90,11 +90,14 @@ def marked(answer: Series, option_texts: Series) -> DataFrame:
     table = table.with_columns(lettered=_with_letters(), unknown=_unknown())
     table = table.with_columns(both=_with_letters_and_words())
     answered = col.lower.str.starts_with("a : ") & col.both.str.contains(r"^<a> : \[[b-e]\](?: [.,:]|$)")
+    table = table.with_columns(stated=_with_stated_words())
+    lettered, chosen = col.lettered.str.contains(_MARK), col.stated.str.contains(_MARK)
     table = table.with_columns(
-        lower=when(answered).then(col.lower.str.strip_prefix("a : ")).otherwise("lower"),
-        in_words=answered | ~col.lettered.str.contains(_MARK),
+        listed=lettered & ~chosen,
+        lower=when(answered).then(col.lower.str.strip_prefix("a : ")).when(lettered & ~chosen).then("stated").otherwise("lower"),
+        in_words=answered | ~chosen,
     )
-    table = table.with_columns(text=when("in_words").then(_with_words()).otherwise(_with_stated_words()))
+    table = table.with_columns(text=when("in_words").then(_with_words()).otherwise("stated"))
     stated = (
         when(col.in_words & (col.unknown == c)).then(col.text.str.replace_all(rows["unknown"]["said"].find, f"<{c}>")) for c in _LETTERS
     )
@@ -125,9 +128,13 @@ def _with_letters() -> Expr:
 
 
 def _with_stated_words() -> Expr:
-    """Return the text with marked letters in which "stated" stands for the words of the option after its letter."""
+    """Return the text with marked letters in which "stated" stands for the words of the option after its letter, without lists of them."""
+    rows = tables("choice")
     text = _replaced(_spaced(col.lettered), {f"  <{c}>  stated  ": words for c, words in _options("  <{}>").items()})
-    return text.str.replace_all(" +", " ")
+    text = text.str.replace_all(" +", " ").str.strip_chars(" ")
+    said = rows["unknown"]["said"].find
+    unknown = (when(col.unknown == c).then(text.str.replace_all(f"<{c}> (?:[:,] )?{said}", f"<{c}> stated")) for c in _LETTERS)
+    return rewritten(pl.coalesce(*unknown, text), rows["lists"].values())
 
 
 def _with_words() -> Expr:
@@ -172,7 +179,7 @@ def _unknown() -> Expr:
 def _contradicted() -> Expr:
     """Return whether another signal contradicts the letter in the column `found`."""
     rows = tables("choice")["contradicted"]
-    words = [col.both.str.extract(rows[name].find) for name in ("lead", "words declared")]
+    words = [col.both.str.extract(rows[name].find) for name in ("lead", "last", "words declared")]
     return pl.any_horizontal(
         when("in_words").then(False).otherwise(pl.any_horizontal((word != col.found).fill_null(False) for word in words)),
         *((col.found == c) & ~col.in_words & _other_words_behind(c) for c in _LETTERS),
@@ -183,7 +190,7 @@ def _contradicted() -> Expr:
 def _other_words_behind(letter: str) -> Expr:
     """Return whether the words of another option stand behind a letter, and its own do not stand in the same sentence."""
     other = f"\\[[^{letter}]\\]"
-    behind = col.both.str.contains(rf"<{letter}>(?: (?:[:,] )?{other}| \. {other}(?: \.|$))")
+    behind = col.both.str.contains(rf"<{letter}>(?: (?:[:,] )?{other}| \. {other}(?: \.|$))|(?:^|[.:?] |\b(?:is|be|was) ){other} <{letter}>")
     return behind & ~col.both.str.contains(rf"<{letter}>[^.<]*\[{letter}\]")
 
 
@@ -212,11 +219,11 @@ def _by_rules(table: DataFrame) -> DataFrame:
     offered = col.options.list.len()
     all_named = (col.named.list.n_unique() == offered) & (offered > 2)
     several = when(col.mine.is_null() & (pl.concat_list("answers", "first").list.drop_nulls().list.n_unique() > 1)).then(True)
-    listed = all_named & col.text.str.contains(r"^<a>[^<>]* \. <b>[^<>]* \. <c>")
-    listed |= col.numbered
+    in_order = all_named & col.text.str.contains(r"^<a>[^<>]* \. <b>[^<>]* \. <c>")
+    together = col.text.str.contains(any_in("choice", "together"))
     return table.with_columns(
         several=several.fill_null(False) | col.several,
-        first=when((col.first == col.mine).fill_null(True) & ~listed).then("first"),
+        first=when((col.first == col.mine).fill_null(True) & ~(col.listed | in_order | together)).then("first"),
         declared=when(col.open | ~col.in_words).then("declared"),
-        only=when(col.open & ~col.numbered).then(pl.coalesce("only", when(all_named & col.in_words).then("unknown"))),
+        only=when(col.open & ~col.listed).then(pl.coalesce("only", when(all_named & col.in_words).then("unknown"))),
     )
