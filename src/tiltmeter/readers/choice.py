@@ -69,12 +69,12 @@ def _read(answer: Series, option_texts: Series) -> DataFrame:
 def _reduced(table: DataFrame) -> DataFrame:
     """Return the table without what is not chosen in `text`; `named` lists the letters that are left.
 
-    `pair` says whether two options are declared together, `listed` also whether options are the items of a numbered list.
+    `pair` says whether two options are declared together. `listed` is also true for items of a numbered list.
     """
     rows = tables("choice")
     items = col.text.str.count_matches(rows["contradicted"]["numbered lines"].find)
+    table = table.with_columns(both=rewritten(col.both, [rows["plainer"]["joined"]]))
     table = table.with_columns(
-        both=rewritten(col.both, [rows["plainer"]["joined"]]),
         pair=col.text.str.contains(rows["contradicted"]["several declared"].find),
         listed=col.listed | (col.in_words & (items > 1)),
     )
@@ -94,7 +94,7 @@ def _contradicted() -> Expr:
 
 
 def _other_words_behind(letter: str) -> Expr:
-    """Return whether the words of another option stand at a letter, and its own do not stand in the same sentence."""
+    """Return whether words of another option are next to a letter, and its own are not in the same sentence."""
     other = f"\\[[^{letter}]\\]"
     behind = rf"<{letter}>(?: (?:[:,] )?{other}| \. {other}(?: \.|$))"
     before = rf"(?:^|[.:?] |\b(?:is|be|was) ){other} <{letter}>"
@@ -110,7 +110,7 @@ def _last(*names: str) -> Expr:
 
 
 def _first() -> Expr:
-    """Return the letter at the beginning of the answer; if options are marked by their words, a stop must follow."""
+    """Return the letter at the beginning; if options are marked by their words, a stop must follow."""
     beginning = any_in("choice", "first")
     pattern = when("in_words").then(lit(f"({beginning})(?: [.,:]|$)")).otherwise(lit(f"({beginning})"))
     return col.text.str.extract(pattern).str.extract(MARK)
@@ -123,11 +123,9 @@ def _by_rules(table: DataFrame) -> DataFrame:
     with_unknown = when(col.in_words & col.unknown.is_not_null()).then("lower")
     declined = pl.coalesce(declines(with_unknown, or_cannot_tell=False), "declined")
     answers = col.text.str.extract_all(tables("choice")["declared"]["answer"].find)
+    table = table.with_columns(final=_last("final"), first=_first())
+    table = table.with_columns(mine=_last("mine"), declared=_last("mine", "declared"))
     table = table.with_columns(
-        final=_last("final"),
-        first=_first(),
-        mine=_last("mine"),
-        declared=_last("mine", "declared"),
         answers=answers.list.eval(pl.element().str.extract(MARK)),
         only=only_one("named").str.slice(1, 1),
         open=when("in_words").then(~declined).otherwise(stands_out | ~col.declined),
@@ -149,7 +147,7 @@ def _several() -> Expr:
 
 
 def _first_alone() -> Expr:
-    """Return the letter at the beginning unless it is one of several that are listed, or another one is declared."""
+    """Return the letter at the beginning unless several are listed there or another one is declared."""
     in_order = col.all_named & col.text.str.contains(r"^<a>[^<>]* \. <b>[^<>]* \. <c>")
     together = col.text.str.contains(any_in("choice", "together"))
     agreed = (col.first == col.mine).fill_null(True)

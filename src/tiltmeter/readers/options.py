@@ -1,4 +1,4 @@
-"""Marking of lettered options in answers, by their letters and by their words. The patterns are data (`data/choice.yaml`)."""
+"""Marking of lettered options in answers, by their letters and by their words (patterns: `data/choice.yaml`)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ _ANSWER = "a : "
 def marked(answer: Series, option_texts: Series) -> DataFrame:
     """Return the answers with marked options.
 
-    Columns: `text` (letters of options marked like <a>, or, with `in_words`, their words marked in this way), `both` (letters marked like
-    <a> and words like [a]; null with no letter), `copied` (letters marked, "stated" for the words of the option after its letter),
-    `listed` (whether the letters are only those of a copy of the list of options), `unknown` (letter of the option that says that the
-    text does not tell), `lower`, `declined`, `options`.
+    - `text`: letters of options are marked like <a>, or, with `in_words`, their words are;
+    - `both`: letters are marked like <a> and words like [a]; null if there is no letter;
+    - `copied`: letters are marked, and "stated" replaces the words of the option after its letter;
+    - `listed`: whether the only letters are those of a copy of the list of options;
+    - `unknown`: letter of the option that says that the text does not tell;
+    - `lower`, `declined`, `options`: the text in lower case, whether it declines, the texts of the options.
     """
     rows = tables("choice")
     table = _lowered(answer, option_texts)
@@ -42,7 +44,7 @@ def marked(answer: Series, option_texts: Series) -> DataFrame:
 
 
 def _lowered(answer: Series, option_texts: Series) -> DataFrame:
-    """Return a table with the answers, their text with marked letters and stops (`lower`), and the words of each option (`a` to `e`)."""
+    """Return the answers with marked letters and stops (`lower`) and the words of each option (`a` to `e`)."""
     rows = tables("choice")
     stops = list(rows["stops"].values())
     table = text_table(answer, options=option_texts.cast(pl.List(String)))
@@ -101,7 +103,7 @@ def _with_words() -> Expr:
 
 
 def _with_letters_and_words() -> Expr:
-    """Return the text in which letters of options are marked like <a>, and words of options like [a], without articles.
+    """Return the text in which letters are marked like <a> and words of options like [a], without articles.
 
     It is null if there is no letter.
     """
