@@ -119,7 +119,7 @@ def _first() -> Expr:
 def _by_rules(table: DataFrame) -> DataFrame:
     """Return the table with the letter that each rule gives, and whether `several` letters are declared."""
     stands_out = col.text.str.contains(r"(?:^|[.?:,] (?:but )?)<")
-    # "I cannot tell" is no refusal if it is an option.
+    # "I cannot tell" is no refusal if it is an option, nor is any other that names only this option.
     with_unknown = when(col.in_words & col.unknown.is_not_null()).then("lower")
     declined = pl.coalesce(declines(with_unknown, or_cannot_tell=False), "declined")
     answers = col.text.str.extract_all(tables("choice")["declared"]["answer"].find)
@@ -136,7 +136,7 @@ def _by_rules(table: DataFrame) -> DataFrame:
     unknown = when(col.all_named & col.in_words).then("unknown")
     return table.with_columns(
         declared=when(col.open | ~col.in_words).then("declared"),
-        only=when(col.open & ~col.listed).then(pl.coalesce("only", unknown)),
+        only=when((col.open | (col.only == col.unknown)) & ~col.listed).then(pl.coalesce("only", unknown)),
     )
 
 
