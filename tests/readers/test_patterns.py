@@ -85,7 +85,7 @@ def stages(file: str, table: str, row: Pattern) -> Iterator[str]:
     yield text.strip()
     if file == "choice" and table in ("contradicted", "plainer"):
         examples = marked(series(row.example), pl.Series([options(table, row)]))
-        yield from (examples["text"][0], examples["lettered"][0], examples["both"][0])
+        yield from (examples["text"][0], examples["lettered"][0], examples["both"].fill_null("")[0])
 
 
 @pytest.mark.parametrize(("file", "table", "name", "row"), [pytest.param(*one, id="-".join(one[:3])) for one in ROWS])
