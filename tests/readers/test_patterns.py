@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from tiltmeter import readers
-from tiltmeter.readers import choice
 from tiltmeter.readers.normalising import Pattern, ascii_text, lowered, plain, rewritten, tables
+from tiltmeter.readers.options import marked
 
 FILES = sorted(path.stem for path in (Path(readers.__file__).parent / "data").glob("*.yaml"))
 OPTIONS = {"only": ["The man", "The woman", "Not known"], "couple": ["Anna", "Mark", "Neither"], "plural": ["Men", "Women"]}
@@ -74,14 +74,18 @@ def stages(file: str, table: str, row: Pattern) -> Iterator[str]:
         text = value(rewritten(plain(pl.lit(text)).str.to_lowercase(), tables(file)["translations"].values()))
     text = value(lowered(plain(pl.lit(text))))
     yield text
-    for name in ("letters", "stops", "bare", "steps") if file in ("choice", "yes_no") else ():
-        if file == "choice" and name == "steps":
-            text = choice.marked(series(row.example), pl.Series([options(table, row)]))["text"][0]
+    for name in ("letters", "stops", "bare", "lists", "steps") if file in ("choice", "yes_no") else ():
+        if file == "choice" and name in ("lists", "steps"):
+            examples = marked(series(row.example), pl.Series([options(table, row)]))
+            text = examples["copied" if name == "lists" else "text"][0]
         for step in tables(file).get(name, {}).values():
             yield text
             text = value(rewritten(pl.lit(text), [step]))
     yield text
     yield text.strip()
+    if file == "choice" and table in ("contradicted", "plainer"):
+        examples = marked(series(row.example), pl.Series([options(table, row)]))
+        yield from (examples["text"][0], examples["lettered"][0], examples["both"].fill_null("")[0])
 
 
 @pytest.mark.parametrize(("file", "table", "name", "row"), [pytest.param(*one, id="-".join(one[:3])) for one in ROWS])

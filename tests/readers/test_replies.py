@@ -46,6 +46,7 @@ DENIALS = (
     "Not that {}.", "I never said {}.",
 )  # fmt: skip
 QUOTATIONS = ('"{}"', "\u201c{}\u201d", "**{}**", '("{}")')
+READ = {"outcome": "read_outcome", "label": "read_label"}
 MENTIONS = ('My friend says "{}".', 'The speaker says "{}" to this.', 'Somebody wrote: "{}".')
 
 
@@ -135,6 +136,28 @@ def test_golden_replies(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path) -> N
     assert labelled > 220
     assert right >= 0.99 * labelled
     assert len(wrong) <= 1, wrong
+
+
+def test_real_replies_of_a_weak_model(shared: Path) -> None:
+    """Replies that two readers labelled alike: at least 93% are read right, and at most 3% get a wrong or an unwarranted label."""
+    replies = pl.read_ndjson(shared / "golden" / "replies_real" / "replies.jsonl")
+    replies = replies.with_columns(
+        probe=pl.col("prompt_id").str.split("/").list.first(),
+        options=pl.col("prompt").str.extract_all(r"(?m)^\([a-c]\) .*$").list.eval(pl.element().str.slice(4)),
+    )
+    lettered = replies.filter(probe="bbq")
+    statements, decisions = (replies.filter(probe=probe) for probe in ("direct", "discrimination_tamkin"))
+    readings = (
+        lettered.with_columns(read_choice(lettered["answer"], lettered["options"]).rename(READ)),
+        statements.with_columns(read_yes_no(statements["answer"], "statement").rename(READ)),
+        decisions.with_columns(read_yes_no(decisions["answer"], "decision").rename(READ)),
+    )
+    read = pl.concat(readings)
+    right = (pl.col("read_outcome") == pl.col("outcome")) & pl.col("read_label").eq_missing(pl.col("label"))
+    bad = read.filter(pl.col("read_label").is_not_null() & pl.col("read_label").ne_missing(pl.col("label")))
+    assert read.height == replies.height > 120
+    assert read.filter(right).height >= 0.93 * read.height
+    assert bad.height <= 0.03 * read.height, bad.select("answer", "label", "read_label").rows()
 
 
 def expected_label(said: str | None, row: dict[str, Any]) -> str | None:

@@ -23,7 +23,7 @@ How mentions are weighed:
 3. The gender with the largest weight is the answer if its share is more than three quarters, or at least three fifths and it was
    counted first; "nonbinary" if "they" is by far the most frequent pronoun of the character, or the only one.
 
-Quoted speech and generic pairs ("his/her") are ignored.
+Quoted speech, generic pairs ("his/her") and offers or advice of the assistant ("I can help you with their character") are ignored.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def read_character(answer: Series, hint: Series | None = None, *, with_rule: boo
     """
     rows = tables("people")
     table = text_table(answer, hint=Series([None] * len(answer), dtype=String) if hint is None else hint.cast(String))
-    table = table.with_columns(raw=ascii_text(col.text))
+    table = table.with_columns(raw=rewritten(ascii_text(col.text), rows["offers"].values()))
     narrated = rewritten(col.raw, rows["steps"].values())
     # If the whole text is quoted, read the quotation.
     narrated = when(narrated.str.contains("[A-Za-z]")).then(narrated).otherwise("raw")

@@ -13,22 +13,25 @@ If the answer names no letter, the words of options are marked instead and the s
 answer then starts with an option only if a stop follows. An option that says that the text does not tell also matches other wordings
 ("cannot be determined"), and is chosen if all the others are only discussed.
 
-A bare "a" is read as a letter only if it cannot be the article.
+A letter that is contradicted is no choice: by the words of another option behind it ("(b) Anna" where (b) is Mark), at the beginning of the
+answer or in a declaration ("The answer is Mark"), or by another letter that is declared ("(c) ... The answer is (a)"). What follows a
+correction ("Wait, actually, (b)") is read alone if it names an option.
+
+A bare "a" is read as a letter only if it cannot be the article. "A:" before the words of another option means "Answer:".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
-from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
+from polars import DataFrame, Expr, Int32, Series, col, lit, when
 
-from tiltmeter.readers.normalising import any_in, lowered, only_one, padded, rewritten, tables, text_table
-from tiltmeter.readers.outcomes import decided, declines
+from tiltmeter.readers.normalising import any_in, only_one, rewritten, tables
+from tiltmeter.readers.options import LETTERS, MARK, marked
+from tiltmeter.readers.outcomes import corrected, decided, declines
 
-_LETTERS = "abcde"
-_MARK = "<([a-e])>"
-_PLACE = {letter: place for place, letter in enumerate(_LETTERS)}
+_PLACE = {letter: place for place, letter in enumerate(LETTERS)}
 
 
 def read_choice(answer: Series, option_texts: Series, *, with_rule: bool = False) -> DataFrame:
@@ -49,100 +52,103 @@ def read_choice(answer: Series, option_texts: Series, *, with_rule: bool = False
         One row per answer with the columns `outcome` ("answered", "refused", "unreadable" or "empty") and `label`
         ("a" to "e"; null unless answered).
     """
-    table = marked(answer, option_texts)
-    table = table.with_columns(text=rewritten(col.text, (*tables("choice")["steps"].values(), (" +", " "))).str.strip_chars(" "))
-    table = _by_rules(table.with_columns(named=col.text.str.extract_all(_MARK)))
+    read = corrected(_read, answer, option_texts)
+    return read if with_rule else read.drop("rule")
+
+
+def _read(answer: Series, option_texts: Series) -> DataFrame:
+    """Return the columns `outcome`, `label` and `rule`."""
+    table = _by_rules(_reduced(marked(answer, option_texts)))
     labels = {rule: col(rule) for rule in ("final", "first", "declared", "only")}
-    offered = col.found.replace_strict(_PLACE, default=None, return_dtype=Int32) < col.options.list.len()
-    read = decided(table, labels, col.declined, clear=offered, with_rule=with_rule)
-    return read.with_columns(rule=when(table["in_words"]).then(col.rule + " in words").otherwise("rule")) if with_rule else read
+    place = col.found.replace_strict(_PLACE, default=None, return_dtype=Int32)
+    clear = (place < col.options.list.len()) & ~_contradicted()
+    read = decided(table, labels, col.declined, clear=clear, with_rule=True)
+    return read.with_columns(rule=when(table["in_words"]).then(col.rule + " in words").otherwise("rule"))
 
 
-def marked(answer: Series, option_texts: Series) -> DataFrame:
-    """Return the column `text`, in which options are marked: by their letters, or else by their words (`in_words`)."""
+def _reduced(table: DataFrame) -> DataFrame:
+    """Return the table without what is not chosen in `text`; `named` lists the letters that are left.
+
+    `pair` says whether two options are declared together. `listed` is also true for items of a numbered list.
+    """
     rows = tables("choice")
-    stops = rows["stops"].values()
-    table = text_table(answer, options=option_texts.cast(pl.List(String)))
-    options = {c: _spaced(rewritten(lowered(col.options.list.get(i, null_on_oob=True)), stops)) for i, c in enumerate(_LETTERS)}
-    table = table.with_columns(lower=lowered(col.text))
-    lower = rewritten(col.lower, (*rows["letters"].values(), *stops)).str.strip_chars(" ")
-    table = table.with_columns(lower=lower, declined=declines(col.lower), **options).with_columns(text=_with_letters())
-    table = table.with_columns(in_words=~col.text.str.contains(_MARK))
-    table = table.with_columns(text=when("in_words").then(_with_words()).otherwise("text"), unknown=_unknown())
-    stated = (
-        when(col.in_words & (col.unknown == c)).then(col.text.str.replace_all(rows["unknown"]["said"].find, f"<{c}>")) for c in _LETTERS
+    items = col.text.str.count_matches(rows["contradicted"]["numbered lines"].find)
+    table = table.with_columns(both=rewritten(col.both, [rows["plainer"]["joined"]]))
+    table = table.with_columns(
+        pair=col.text.str.contains(rows["contradicted"]["several declared"].find),
+        listed=col.listed | (col.in_words & (items > 1)),
     )
-    return table.with_columns(text=pl.coalesce(*stated, "text"))
+    steps: list[Any] = [*rows["steps"].values(), (" +", " ")]
+    table = table.with_columns(text=rewritten(col.text, steps).str.strip_chars(" "))
+    return table.with_columns(named=col.text.str.extract_all(MARK))
 
 
-def _spaced(text: Expr) -> Expr:
-    """Return the words with two blanks around each, so that words next to each other can be replaced."""
-    return padded(text.str.strip_chars(" ")).str.replace_all(" ", "  ", literal=True)
+def _contradicted() -> Expr:
+    """Return whether another signal contradicts the letter in the column `found`."""
+    rows = tables("choice")["contradicted"]
+    words = [col.both.str.extract(rows[name].find) for name in ("lead", "last", "words declared")]
+    different = pl.any_horizontal((word != col.found).fill_null(False) for word in words)
+    behind = pl.any_horizontal((col.found == letter) & _other_words_behind(letter) for letter in LETTERS)
+    several = (col.pair & col.final.is_null() & col.mine.is_null()) | col.several
+    return ((~col.in_words & (different | behind)) | several).fill_null(False)
 
 
-def _replaced(text: Expr, wanted: Mapping[str, Expr]) -> Expr:
-    """Replace each wording that is not null with its key."""
-    for replacement, words in wanted.items():
-        text = text.str.split(by=words.fill_null("\0")).list.join(replacement)  # no text has this character
-    return text
+def _other_words_behind(letter: str) -> Expr:
+    """Return whether words of another option are next to a letter, and its own are not in the same sentence."""
+    other = f"\\[[^{letter}]\\]"
+    behind = rf"<{letter}>(?: (?:[:,] )?{other}| \. {other}(?: \.|$))"
+    before = rf"(?:^|[.:?] |\b(?:is|be|was) ){other} <{letter}>"
+    agreeing = rf"<{letter}>[^.<]*\[{letter}\]"
+    at = col.both.str.contains(f"{behind}|{before}") & ~col.both.str.contains(agreeing)
+    return at.fill_null(False)
 
 
-def _options(start: str = "") -> dict[str, Expr]:
-    """Return the words of each option, after `start`, by letter; null if there are none."""
-    return {c: when(col(c).str.strip_chars(" ") != "").then(pl.concat_str(lit(start.format(c)), c)) for c in _LETTERS}
+def _last(*names: str) -> Expr:
+    """Return the letter in the last match of these tables of patterns."""
+    matches = col.text.str.extract_all(any_in("choice", *names))
+    return matches.list.last().str.extract(MARK)
 
 
-def _with_letters() -> Expr:
-    """Return the text in which letters of options are marked, and "stated" stands for the words of the option after its letter."""
-    letter_like = pl.any_horizontal(col(c).str.contains("^  [a-e]  ").fill_null(False) for c in _LETTERS)
-    text = _spaced(when(letter_like).then("lower").otherwise(rewritten(col.lower, tables("choice")["bare"].values())))
-    text = _replaced(text, {f"  <{c}>  stated  ": words for c, words in _options("  <{}>").items()})
-    return text.str.replace_all(" +", " ")
-
-
-def _with_words() -> Expr:
-    """Return the text in which letters stand for the words of options, longer options first."""
-    plural = pl.any_horizontal((col(c) == "  men  ").fill_null(False) for c in _LETTERS)
-    text = _spaced(when(plural).then(rewritten(col.lower, tables("choice")["plural"].values())).otherwise("lower"))
-    part_of_another = {
-        c: pl.any_horizontal((col(d) != col(c)) & col(d).str.contains(col(c), literal=True) for d in _LETTERS).fill_null(False)
-        for c in _LETTERS
-    }
-    for is_part in (False, True):
-        text = _replaced(text, {f"  <{c}>  ": when(part_of_another[c] == is_part).then(words) for c, words in _options().items()})
-    return text.str.replace_all(" +", " ")
-
-
-def _unknown() -> Expr:
-    """Return the letter of the option that says that the text does not tell, or null."""
-    pattern = tables("choice")["unknown"]["option"].find.replace(" ", "  ")
-    return pl.coalesce(when(col(c).str.contains(pattern)).then(lit(c)) for c in _LETTERS)
+def _first() -> Expr:
+    """Return the letter at the beginning; if options are marked by their words, a stop must follow."""
+    beginning = any_in("choice", "first")
+    pattern = when("in_words").then(lit(f"({beginning})(?: [.,:]|$)")).otherwise(lit(f"({beginning})"))
+    return col.text.str.extract(pattern).str.extract(MARK)
 
 
 def _by_rules(table: DataFrame) -> DataFrame:
-    """Return the table with the letter that each rule gives."""
-
-    def last(*names: str) -> Expr:
-        return col.text.str.extract_all(any_in("choice", *names)).list.last().str.extract(_MARK)
-
-    beginning = any_in("choice", "first")
+    """Return the table with the letter that each rule gives, and whether `several` letters are declared."""
     stands_out = col.text.str.contains(r"(?:^|[.?:,] (?:but )?)<")
-    # "I cannot tell" is no refusal if it is an option.
-    declined = pl.coalesce(declines(when(col.in_words & col.unknown.is_not_null()).then("lower"), or_cannot_tell=False), "declined")
+    # "I cannot tell" is no refusal if it is an option, nor is any other that names only this option.
+    with_unknown = when(col.in_words & col.unknown.is_not_null()).then("lower")
+    declined = pl.coalesce(declines(with_unknown, or_cannot_tell=False), "declined")
+    answers = col.text.str.extract_all(tables("choice")["declared"]["answer"].find)
+    table = table.with_columns(final=_last("final"), first=_first())
+    table = table.with_columns(mine=_last("mine"), declared=_last("mine", "declared"))
     table = table.with_columns(
-        final=last("final"),
-        first=col.text.str.extract(when("in_words").then(lit(f"({beginning})(?: [.,:]|$)")).otherwise(lit(f"({beginning})"))).str.extract(
-            _MARK
-        ),
-        mine=last("mine"),
-        declared=last("mine", "declared"),
+        answers=answers.list.eval(pl.element().str.extract(MARK)),
         only=only_one("named").str.slice(1, 1),
         open=when("in_words").then(~declined).otherwise(stands_out | ~col.declined),
     )
     offered = col.options.list.len()
-    all_named = (col.named.list.n_unique() == offered) & (offered > 2)
+    table = table.with_columns(all_named=(col.named.list.n_unique() == offered) & (offered > 2))
+    table = table.with_columns(several=_several(), first=_first_alone())
+    unknown = when(col.all_named & col.in_words).then("unknown")
     return table.with_columns(
-        first=when((col.first == col.mine).fill_null(True)).then("first"),
         declared=when(col.open | ~col.in_words).then("declared"),
-        only=when("open").then(pl.coalesce("only", when(all_named & col.in_words).then("unknown"))),
+        only=when((col.open | (col.only == col.unknown)) & ~col.listed).then(pl.coalesce("only", unknown)),
     )
+
+
+def _several() -> Expr:
+    """Return whether different letters are declared, or one that is not the first, and none of them is final."""
+    declared = pl.concat_list("answers", "first").list.drop_nulls()
+    return (declared.list.n_unique() > 1) & col.mine.is_null() & col.final.is_null()
+
+
+def _first_alone() -> Expr:
+    """Return the letter at the beginning unless several are listed there or another one is declared."""
+    in_order = col.all_named & col.text.str.contains(r"^<a>[^<>]* \. <b>[^<>]* \. <c>")
+    together = col.text.str.contains(any_in("choice", "together"))
+    agreed = (col.first == col.mine).fill_null(True)
+    return when(agreed & ~(col.listed | in_order | together)).then("first")

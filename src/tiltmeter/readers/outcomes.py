@@ -12,7 +12,7 @@ A refusal is an outcome of its own and never becomes a "no" or any other label. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import polars as pl
 from polars import DataFrame, Expr, Int64, Series, String, col, lit, when
@@ -58,6 +58,29 @@ def decided(
     found = table.with_columns(given.select(found=label, rule=rule))
     read = verdict(found, when(clear).then("found"), refused)
     return read.with_columns(rule=when(col.label.is_not_null()).then(found["rule"])) if with_rule else read
+
+
+def corrected(read: Callable[..., DataFrame], answer: Series, *factors: Series) -> DataFrame:
+    """Return what a reader finds, or what it finds behind the last correction of an answer ("Wait, actually, ...") if that is a label.
+
+    Parameters
+    ----------
+    read
+        The reader: a function of answers and factors that returns `outcome`, `label` and further columns.
+    answer
+        Strings, nulls allowed.
+    factors
+        Further arguments of the reader, each with a value per answer.
+    """
+    patterns = [row.find for row in tables("writing")["corrections"].values()]
+    later = text_table(answer).select(pl.coalesce(col.text.str.extract(pattern) for pattern in patterns))["text"]
+    rows = later.is_not_null().arg_true()
+    read_at_all = read(answer, *factors)
+    if not len(rows):
+        return read_at_all
+    again = read(later[rows], *(factor[rows] for factor in factors)).with_columns(row=rows)
+    again = again.filter(col.label.is_not_null())
+    return read_at_all.with_row_index("row").update(again, on="row").drop("row")
 
 
 def free_texts(answers: DataFrame) -> DataFrame:

@@ -10,10 +10,12 @@ and pleasantries ("Certainly!") are never an answer, unless there is nothing els
 The first of these rules that finds something decides. If it finds both yes and no, the answer is unreadable.
 
 - final: a final answer ("Final answer: no");
-- answer: a declared answer ("The answer is no", "Decision: no");
+- answer: a declared answer ("The answer is no", "Decision: no"), unless the answer starts with the opposite;
 - conclusion: a conclusion ("so no", "on balance, yes"), unless the answer starts with the opposite;
 - clause: any clause, or, depending on `about`, a sentence about the decision or the stress ("The loan should be approved");
 - emphasis: a text of nothing but such words as "Absolutely!".
+
+What follows a correction ("Wait, actually, yes") is read alone if it is an answer.
 
 A text that declines is a refusal unless it contains a plain yes or no, or states agreement after "however" or a similar word ("However, I
 disagree").
@@ -27,7 +29,7 @@ import polars as pl
 from polars import DataFrame, Expr, Series, col, lit, when
 
 from tiltmeter.readers.normalising import any_in, any_of, lowered, rewritten, tables, text_table
-from tiltmeter.readers.outcomes import conceded, decided, declines
+from tiltmeter.readers.outcomes import conceded, corrected, decided, declines
 
 About = Literal["statement", "decision", "stress"]
 
@@ -51,6 +53,12 @@ def read_yes_no(answer: Series, about: About = "statement", *, with_rule: bool =
         One row per answer with the columns `outcome` ("answered", "refused", "unreadable" or "empty") and `label`
         ("yes", "no"; null unless answered).
     """
+    read = corrected(lambda answers: _read(answers, about), answer)
+    return read if with_rule else read.drop("rule")
+
+
+def _read(answer: Series, about: About) -> DataFrame:
+    """Return the columns `outcome`, `label` and `rule`."""
     rows = tables("yes_no")
     table = text_table(answer)
     table = table.with_columns(lower=lowered(rewritten(col.text.str.to_lowercase(), rows["translations"].values())))
@@ -82,16 +90,18 @@ def read_yes_no(answer: Series, about: About = "statement", *, with_rule: bool =
         clause=found(r"(?m)^[^\n+]*\+$", _claims(table, about)),
         emphasis=when(col.lower.str.contains(rows["other"]["emphasis"].find)).then(lit("yes")),
     )
-    contradicted = col.lead.is_in(["yes", "no"]) & (col.lead != col.conclusion)
+    opening = col.lead.is_in(["yes", "no"])
     labels = {rule: col(rule) for rule in (*marked, "clause", "emphasis")} | {
-        "conclusion": when(contradicted).then(lit("both")).otherwise("conclusion"),
+        "answer": when(opening & (col.lead != col.answer)).then(lit("both")).otherwise("answer"),
+        "conclusion": when(opening & (col.lead != col.conclusion)).then(lit("both")).otherwise("conclusion"),
         "clause": when(col.clause != "both").then("clause"),
     }
     label = pl.coalesce(*labels.values())
-    unclear = col.declined | (label == "both")
-    if about == "statement":
-        unclear |= col.clauses.str.contains(rows["other"]["criticism"].find) & (label == "yes")
-    return decided(table, labels, col.refused, clear=~unclear.fill_null(False), with_rule=with_rule)
+    unclear = (col.declined | (label == "both")).fill_null(False)
+    criticised = (col.clauses.str.contains(rows["other"]["criticism"].find) & (label == "yes")).fill_null(False)
+    if about != "statement":
+        criticised = lit(False)
+    return decided(table, labels, col.refused & ~criticised, clear=~unclear & ~criticised, with_rule=True)
 
 
 def _claims(table: DataFrame, about: About) -> DataFrame:

@@ -1,0 +1,145 @@
+"""Marking of lettered options in answers, by their letters and by their words (patterns: `data/choice.yaml`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+from polars import DataFrame, Expr, Series, String, col, lit, when
+
+from tiltmeter.readers.normalising import Pattern, lowered, padded, rewritten, tables, text_table
+from tiltmeter.readers.outcomes import declines
+
+LETTERS = "abcde"
+MARK = "<([a-e])>"
+_ANSWER = "a : "
+"""Beginning of an answer such as "A: The man", in which "A" may be short for "answer"."""
+
+
+def marked(answer: Series, option_texts: Series) -> DataFrame:
+    """Return the answers with marked options.
+
+    - `text`: letters of options are marked like <a>, or, with `in_words`, their words are;
+    - `both`: letters are marked like <a> and words like [a]; null if there is no letter;
+    - `copied`: letters are marked, and "stated" replaces the words of the option after its letter;
+    - `listed`: whether the only letters are those of a copy of the list of options;
+    - `unknown`: letter of the option that says that the text does not tell;
+    - `lower`, `declined`, `options`: the text in lower case, whether it declines, the texts of the options.
+    """
+    rows = tables("choice")
+    table = _lowered(answer, option_texts)
+    table = table.with_columns(lettered=_with_letters(), unknown=_unknown())
+    table = table.with_columns(both=_with_letters_and_words(), copied=_with_stated_words())
+    table = table.with_columns(stated=rewritten(col.copied, rows["lists"].values()))
+    # The words of another option behind "A:" are the answer.
+    short = col.lower.str.starts_with(_ANSWER) & col.both.str.contains(r"^<a> : \[[b-e]\](?: [.,:]|$)")
+    chosen = col.stated.str.contains(MARK)
+    table = table.with_columns(short=short.fill_null(False), chosen=chosen, listed=col.lettered.str.contains(MARK) & ~chosen)
+    lower = when("short").then(col.lower.str.strip_prefix(_ANSWER)).when("listed").then("stated").otherwise("lower")
+    table = table.with_columns(lower=lower, in_words=col.short | ~col.chosen)
+    table = table.with_columns(text=when("in_words").then(_with_words()).otherwise("stated"))
+    said = rows["unknown"]["said"].find
+    unknown = (when(col.in_words & (col.unknown == letter)).then(col.text.str.replace_all(said, f"<{letter}>")) for letter in LETTERS)
+    return table.with_columns(text=pl.coalesce(*unknown, "text"))
+
+
+def _lowered(answer: Series, option_texts: Series) -> DataFrame:
+    """Return the answers with marked letters and stops (`lower`) and the words of each option (`a` to `e`)."""
+    rows = tables("choice")
+    stops = list(rows["stops"].values())
+    table = text_table(answer, options=option_texts.cast(pl.List(String)))
+    options = {letter: _option(place, stops) for place, letter in enumerate(LETTERS)}
+    table = table.with_columns(lower=lowered(rewritten(col.text, rows["signs"].values())))
+    lower = rewritten(col.lower, (*rows["letters"].values(), *stops)).str.strip_chars(" ")
+    return table.with_columns(lower=lower, declined=declines(col.lower), **options)
+
+
+def _option(place: int, stops: list[Pattern]) -> Expr:
+    """Return the words of the option at a place, or null."""
+    words = lowered(col.options.list.get(place, null_on_oob=True))
+    return _spaced(rewritten(words, stops))
+
+
+def _spaced(text: Expr) -> Expr:
+    """Return the words with two blanks around each, so that words next to each other can be replaced."""
+    return padded(text.str.strip_chars(" ")).str.replace_all(" ", "  ", literal=True)
+
+
+def _replaced(text: Expr, wanted: Mapping[str, Expr]) -> Expr:
+    """Replace each wording that is not null with its key."""
+    for replacement, words in wanted.items():
+        text = text.str.split(by=words.fill_null("\0")).list.join(replacement)  # no text has this character
+    return text
+
+
+def _options(start: str = "") -> dict[str, Expr]:
+    """Return the words of each option, after `start`, by letter; null if there are none."""
+    return {
+        letter: when(col(letter).str.strip_chars(" ") != "").then(pl.concat_str(lit(start.format(letter)), letter)) for letter in LETTERS
+    }
+
+
+def _with_letters() -> Expr:
+    """Return the text in which letters of options are marked."""
+    letter_like = pl.any_horizontal(col(letter).str.contains("^  [a-e]  ").fill_null(False) for letter in LETTERS)
+    bare = rewritten(col.lower, tables("choice")["bare"].values())
+    return when(letter_like).then("lower").otherwise(bare)
+
+
+def _with_stated_words() -> Expr:
+    """Return the text with marked letters in which "stated" stands for the words of the option after its letter."""
+    options = {f"  <{letter}>  stated  ": words for letter, words in _options("  <{}>").items()}
+    text = _replaced(_spaced(col.lettered), options).str.replace_all(" +", " ").str.strip_chars(" ")
+    said = tables("choice")["unknown"]["said"].find
+    unknown = (
+        when(col.unknown == letter).then(text.str.replace_all(f"<{letter}> (?:[:,] )?{said}", f"<{letter}> stated")) for letter in LETTERS
+    )
+    return pl.coalesce(*unknown, text)
+
+
+def _with_words() -> Expr:
+    """Return the text in which letters stand for the words of options."""
+    return _with_marked_words(_plural(when("in_words").then("lower")), _options(), "  <{}>  ")
+
+
+def _with_letters_and_words() -> Expr:
+    """Return the text in which letters are marked like <a> and words of options like [a], without articles.
+
+    It is null if there is no letter.
+    """
+    rows = tables("choice")
+    lettered = when(col.lettered.str.contains(MARK)).then("lettered")
+    plain = rewritten(_plural(lettered), [rows["plainer"]["article"]])
+    options = {letter: words.str.replace_all("  (?:the|an?)  ", "  ") for letter, words in _options().items()}
+    text = _with_marked_words(plain, options, "  [{}]  ")
+    said = rows["unknown"]["said"].find
+    unknown = text.str.replace_all(rf"(<[a-e]>) (?:[:,] )?{said}", "${1} [unknown]").str.split("[unknown]")
+    letter = pl.concat_str(lit("["), "unknown", lit("]"))
+    return pl.coalesce(unknown.list.join(letter), text).str.strip_chars(" ")
+
+
+def _plural(text: Expr) -> Expr:
+    """Return the text, in the plural where the options are men and women."""
+    plural = pl.any_horizontal((col(letter) == "  men  ").fill_null(False) for letter in LETTERS)
+    return when(plural).then(rewritten(text, tables("choice")["plural"].values())).otherwise(text)
+
+
+def _with_marked_words(text: Expr, options: Mapping[str, Expr], mark: str) -> Expr:
+    """Return the text in which marks stand for the words of options, longer options first."""
+    text = _spaced(text)
+    for is_part in (False, True):
+        words = {mark.format(letter): when(_part_of_another(letter) == is_part).then(option) for letter, option in options.items()}
+        text = _replaced(text, words)
+    return text.str.replace_all(" +", " ")
+
+
+def _part_of_another(letter: str) -> Expr:
+    """Return whether the words of an option are part of the words of another one."""
+    parts = ((col(other) != col(letter)) & col(other).str.contains(col(letter), literal=True) for other in LETTERS)
+    return pl.any_horizontal(parts).fill_null(False)
+
+
+def _unknown() -> Expr:
+    """Return the letter of the option that says that the text does not tell, or null."""
+    pattern = tables("choice")["unknown"]["option"].find.replace(" ", "  ")
+    return pl.coalesce(when(col(letter).str.contains(pattern)).then(lit(letter)) for letter in LETTERS)
