@@ -24,7 +24,7 @@ from tiltmeter.study import WITH_CONSTRAINED
 RUN = "run genderbench/direct -m compatible/m --display none --retries 1 --limit"
 CONSTRAINED = ("-P", "answers=constrained")
 N = 40
-DEFINITION = "default@2"
+DEFINITION = "default@3"
 
 
 def findings(run: Path) -> pl.DataFrame:

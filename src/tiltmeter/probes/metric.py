@@ -452,7 +452,7 @@ def mark_by_interval(estimate: Estimate, bands: Sequence[Band], readable: float)
 
 DEFAULT = ProbeDefinition(
     name="default",
-    version=2,
+    version=3,
     corrected=True,
     resample=lambda values, strata, settings: stats.resampled_totals(
         values, resamples=settings.resamples, seed=settings.seed, strata=strata
