@@ -1,14 +1,16 @@
 """Show that the tests find faults: change single places of the source that tests cover, and run the tests that cover them.
 
-A change of the tests (a faster suite, say) must find what the tests before it found. Three steps, each a command:
+A change of the tests (a faster suite, say) must find what the tests before it found:
 
-1. `coverage run --rcfile=scripts/faults.coveragerc -m pytest ...` records which tests run which line of the modules named in
-   `scripts/faults.coveragerc`; `coverage combine` joins the records of several processes.
-2. `python scripts/faults.py draw .coverage -o faults.json` draws the faults, from a fixed seed.
-3. `python scripts/faults.py check faults.json .coverage` makes each fault in the source of the working folder, runs the tests that cover
+1. `python scripts/faults.py modules --since COMMIT -o faults.coveragerc` draws ten modules that are the same in both commits, from a
+   fixed seed.
+2. `pytest --cov --cov-config=faults.coveragerc --cov-context=test --cov-report= ...` records in `.coverage` which tests run which of their
+   lines.
+3. `python scripts/faults.py draw .coverage -o faults.json` draws thirty faults.
+4. `python scripts/faults.py check faults.json .coverage` makes each fault in the source of the working folder, runs the tests that cover
    its line until one fails, restores the source, and prints a table. It ends with status 1 if a fault is not found.
 
-For the tests of another commit, repeat steps 1 and 3 there with the same `faults.json`.
+For the tests of another commit, repeat steps 2 and 4 there with the same files.
 """
 
 from __future__ import annotations
@@ -32,6 +34,9 @@ TIMEOUT = 1200
 """Seconds for the tests that cover one line."""
 MOST_TESTS = 40
 """Largest number of tests that are run for a fault, drawn at random from those that cover its line."""
+
+SHORTEST = 60
+"""Smallest number of lines in functions of a module that is drawn."""
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.GtE,
@@ -135,10 +140,29 @@ def tests_by_line(data: CoverageData, module: Path) -> dict[int, frozenset[str]]
     return {line: tests for line, tests in named.items() if tests}
 
 
+def draw_modules(out: Path, seed: int, count: int, since: str) -> None:
+    """Draw modules that are the same as in the commit `since`, and write a configuration of coverage for them."""
+    command = ["git", "diff", "--name-only", since, "--", "src"]
+    listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    changed_files = {ROOT / name for name in listing.splitlines()}
+    files = sorted({*(SOURCE / "tiltmeter").rglob("*.py")} - changed_files)
+    eligible = [path for path in files if len(_lines_of_functions(path)) >= SHORTEST]
+    modules = sorted(random.Random(seed).sample(eligible, count))
+    lines = "".join(f"    */{module.relative_to(SOURCE).as_posix()}\n" for module in modules)
+    out.write_text(f"[run]\ninclude =\n{lines}", encoding="utf-8")
+    print(lines, end="")
+
+
+def _lines_of_functions(module: Path) -> set[int]:
+    """Return the lines with expressions in functions of a module."""
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    return {expression.lineno for expression in _expressions_in_functions(tree)}
+
+
 def draw(coverage: Path, seed: int, count: int, out: Path) -> None:
     """Draw faults, the same number from each module."""
     data = _read(coverage)
-    modules = sorted(Path(name) for name in data.measured_files() if Path(name).is_relative_to(SOURCE))
+    modules = sorted(Path(name) for name in data.measured_files())
     generator = random.Random(seed)
     share, rest = divmod(count, len(modules))
     faults = []
@@ -209,6 +233,10 @@ def main() -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(description="Draw faults in the source, or check that the tests find them.")
     commands = parser.add_subparsers(dest="command", required=True)
+    choosing = commands.add_parser("modules")
+    choosing.add_argument("-o", "--out", type=Path, required=True)
+    choosing.add_argument("--count", type=int, default=10)
+    choosing.add_argument("--since", default="HEAD", help="the commit whose tests are compared with those of today")
     drawing = commands.add_parser("draw")
     drawing.add_argument("coverage", type=Path)
     drawing.add_argument("-o", "--out", type=Path, required=True)
@@ -216,9 +244,12 @@ def main() -> int:
     checking = commands.add_parser("check")
     checking.add_argument("faults", type=Path)
     checking.add_argument("coverage", type=Path)
-    for command in (drawing, checking):
+    for command in (choosing, drawing, checking):
         command.add_argument("--seed", type=int, default=14)
     options = parser.parse_args()
+    if options.command == "modules":
+        draw_modules(options.out, options.seed, options.count, options.since)
+        return 0
     if options.command == "draw":
         draw(options.coverage, options.seed, options.count, options.out)
         return 0
