@@ -19,9 +19,7 @@ OPTIONS = huggingface.OPTIONS
 """Options of `create`; all others are vendor extras."""
 
 
-def create(
-    provider: str, model: str, *, base_url: str | None, options: Mapping[str, str]
-) -> LocalModel | BulkModel:
+def create(provider: str, model: str, *, base_url: str | None, options: Mapping[str, str]) -> LocalModel | BulkModel:
     """Create the model of the catalogue with this name, which is downloaded if necessary, or any other local model.
 
     An existing folder of that name takes precedence.
