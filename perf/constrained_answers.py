@@ -3,9 +3,9 @@
     python -m perf.constrained_answers hf/SmolLM2-135M-Instruct > refusals.jsonl
     python -m perf.constrained_answers hf/SmolLM2-135M-Instruct --probe bbq --prompts 200 --journal study.sqlite
 
-Each probe with a list is run twice with the same prompts: with free answers, and with `-P answers=constrained`. The difference of the shares
-of refused answers has Newcombe's interval of 95%. The exit status is 1 if an interval does not lie within 10 points of zero and the run has
-no caveat that says so. With a journal, an interrupted study is resumed.
+Each probe with a list is run twice with the same prompts: with free answers, and with `-P answers=constrained`. The
+difference of the shares of refused answers has Newcombe's interval of 95%. The exit status is 1 if an interval does not
+lie within 10 points of zero and the run has no caveat that says so. With a journal, an interrupted study is resumed.
 """
 
 from __future__ import annotations
