@@ -51,7 +51,7 @@ def report(capsys: pytest.CaptureFixture[str]) -> Any:
 
     def show(run: tm.Run) -> None:
         for (part,), rows in run.measures.group_by("part", maintain_order=True):
-            shares = {outcome: (rows["outcome"] == outcome).mean() for outcome in OUTCOMES}
+            shares = {outcome: int((rows["outcome"] == outcome).sum()) / rows.height for outcome in OUTCOMES}
             with capsys.disabled():
                 print(f"\n{part}: {rows.height} responses; " + ", ".join(f"{name} {share:.0%}" for name, share in shares.items()), end="")
 
@@ -66,7 +66,7 @@ def check_accounts(run: tm.Run) -> None:
     assert dict(measures.group_by("part").len().iter_rows()) == attempts
     responses = run.responses
     assert (responses["status"] == "ok").all(), responses.filter(pl.col.status != "ok")
-    assert responses["answer"].str.len_chars().gt(0).mean() > 0.9
+    assert int(responses["answer"].str.len_chars().gt(0).sum()) > 0.9 * responses.height
     counted = run.findings.select("part", attempts=pl.sum_horizontal(OUTCOMES)).drop_nulls()
     most = dict(counted.group_by("part").agg(pl.col.attempts.max()).iter_rows())
     assert all(most[part] <= attempts[part] for part in most)
@@ -79,7 +79,7 @@ def test_every_probe(model: Model, report: Any) -> None:
     report(run)
     check_accounts(run)
     assert set(run.measures["part"]) == set(SUITE)
-    assert run.measures["outcome"].eq("answered").mean() > 0.3
+    assert int((run.measures["outcome"] == "answered").sum()) > 0.3 * run.measures.height
     assert (Path("run") / "report.html").stat().st_size > 10_000
 
 

@@ -45,7 +45,7 @@ def count_free_refusals(
     if settings.params.get("answers") != "constrained":
         return
     for part in parts:
-        if not (isinstance(part, MeasuredPart) and getattr(part, "allowed_answers", ())):
+        if not (isinstance(part, MeasuredPart) and getattr(part, "allowed_answers", None)):
             continue
         for model, sampling in models:
             if not getattr(model, "constrains", False):
