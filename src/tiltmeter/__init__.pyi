@@ -15,6 +15,7 @@ from .engine import Limits as Limits
 from .errors import (
     CAVEATS as CAVEATS,
     Caveat as Caveat,
+    ConstrainedRefusals as ConstrainedRefusals,
     IncompleteRun as IncompleteRun,
     InputError as InputError,
     MixedDefinitions as MixedDefinitions,

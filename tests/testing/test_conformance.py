@@ -186,6 +186,21 @@ BROKEN_PROVIDERS = {
 }
 
 
+class Constrained(Parrot):
+    constrains = True
+
+
+@pytest.mark.parametrize("answer", ['{"answer": "maybe"}', '{"answer": 3}'])
+def test_an_answer_that_is_not_on_the_list_is_named(answer: str) -> None:
+    def create(provider: str, model: str, *, base_url: str | None = None, options: Mapping[str, str] | None = None) -> Parrot:
+        made = parrot()(provider, model, base_url=base_url, options=options)
+        assert isinstance(made, Parrot)
+        return Constrained(made.name, made.fingerprint, lambda: Completion(answer))
+
+    with pytest.raises(AssertionError, match="with one of the allowed answers"):
+        check_provider(create, "parrot/polly")
+
+
 @pytest.mark.parametrize("said", BROKEN_PROVIDERS)
 def test_what_a_broken_provider_breaks_is_named(said: str) -> None:
     with pytest.raises(AssertionError, match=re.escape(said)):

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 ENCODERS: Final = ("all-MiniLM-L6-v2",)
 """Sentence encoders in the catalogue, the default first. Their files are the entries `ENCODER/FILE`."""
 
+MODELS: Final = {"SmolLM2-135M-Instruct": "SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf"}
+"""Language models in the catalogue: the entry of each, a GGUF file."""
+
 
 class DataUnavailable(TiltmeterError):
     """No source provided the file. Parts that need it are not run; all others can continue.

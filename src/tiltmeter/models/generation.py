@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tiltmeter.errors import InputError
 from tiltmeter.models.prompts import MarkedTokens, PromptReader, PromptRow, Recipe
+from tiltmeter.models.token_lists import START
 from tiltmeter.models.weights import quiet
 
 if TYPE_CHECKING:
@@ -43,13 +44,14 @@ class Generator(NamedTuple):
 def generate_batch(generator: Generator, rows: Sequence[PromptRow]) -> None:
     """Answer all rows as one batch; either all of them are open-box requests or none. Exceptions of torch propagate."""
     import torch
-    from transformers import GenerationConfig, StoppingCriteriaList
+    from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
     for row in rows:
-        row.made, row.tokens, row.finish_reason = [], 0, ""
+        row.made, row.tokens, row.finish_reason, row.place = [], 0, "", START
     model = generator.model
     config = GenerationConfig(max_new_tokens=max(row.limit for row in rows), do_sample=False, use_cache=True, pad_token_id=0)
     ids, mask = left_padded([row.ids for row in rows], model.device)
+    drawing = processors(rows[0].recipe, [row.seed for row in rows], ids, mask)
     boxes = [row.open_box for row in rows if row.open_box]
     patch: AbstractContextManager[None] = nullcontext()
     with quiet(), torch.inference_mode(), _bounded_positions(generator):
@@ -61,7 +63,7 @@ def generate_batch(generator: Generator, rows: Sequence[PromptRow]) -> None:
                 input_ids=ids,
                 attention_mask=mask,
                 generation_config=config,
-                logits_processor=processors(rows[0].recipe, [row.seed for row in rows], ids, mask),
+                logits_processor=LogitsProcessorList([*_constraints(generator, rows), *drawing]),
                 stopping_criteria=StoppingCriteriaList([_row_ends(generator, rows)]),
             )
 
@@ -95,6 +97,10 @@ def _row_ends(generator: Generator, rows: Sequence[PromptRow]) -> Callable[..., 
         if token in generator.ends:
             return "stop"
         row.made.append(token)
+        if row.allowed is not None:
+            row.place = row.allowed.steps[row.place][token]
+            if not row.allowed.tokens(row.place, ()):
+                return "stop"
         if stop:
             end = decode(row.made[-tail:], skip_special_tokens=True)
             if any(text in end for text in stop):
@@ -107,6 +113,25 @@ def _row_ends(generator: Generator, rows: Sequence[PromptRow]) -> Callable[..., 
         return torch.tensor([bool(row.finish_reason) for row in rows], device=input_ids.device)
 
     return ended
+
+
+def _constraints(generator: Generator, rows: Sequence[PromptRow]) -> list[Callable[[Tensor, Tensor], Tensor]]:
+    """Return the processor that removes all tokens but those of allowed answers; none if all answers of the batch are free.
+
+    It comes before the others, so that temperature, penalties and filters apply to the tokens that are left. Each row has a list of its
+    own, and the noise of a row does not depend on lists.
+    """
+    import torch
+
+    def keep_allowed(_input_ids: Tensor, scores: Tensor) -> Tensor:
+        removed = torch.zeros_like(scores)
+        for number, row in enumerate(rows):
+            if row.allowed is not None and not row.finish_reason:
+                removed[number] = -torch.inf
+                removed[number, row.allowed.tokens(row.place, generator.ends)] = 0
+        return scores + removed
+
+    return [keep_allowed] if any(row.allowed is not None for row in rows) else []
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Causal language models of transformers in this process, from a folder or the Hugging Face hub: `hf/NAME_OR_PATH`.
+"""Causal language models of transformers in this process, from a folder, a GGUF file or the Hugging Face hub: `hf/NAME_OR_PATH`.
 
 Options (`-M key=value`) are those of `LocalOptions`. The sampling options are the fields of `Sampling`, and
 `-M top_k=, min_p=, frequency_penalty=, presence_penalty=, repetition_penalty=, chat_template_kwargs={"enable_thinking": false}`.
@@ -36,8 +36,18 @@ from tiltmeter.models.base import (
     parse_number,
 )
 from tiltmeter.models.generation import Generator, generate_batch
+from tiltmeter.models.gguf_files import SUFFIX
 from tiltmeter.models.prompts import PromptReader, PromptRow
-from tiltmeter.models.weights import Weights, check_device, find_weights, is_out_of_memory, load_pretrained, need_local, pick_device
+from tiltmeter.models.weights import (
+    Weights,
+    check_device,
+    find_gguf_weights,
+    find_weights,
+    is_out_of_memory,
+    load_pretrained,
+    need_local,
+    pick_device,
+)
 from tiltmeter.thinking import split_thinking
 
 SMALL = 20_000_000
@@ -79,13 +89,20 @@ OPTIONS: frozenset[str] = frozenset(option.name for option in fields(LocalOption
 """Options of `create`; all others are vendor extras."""
 
 
-def create(provider: str, model: str, *, base_url: str | None, options: Mapping[str, str]) -> LocalModel | BulkModel:
-    """Create the model in the folder `model`, or with that name on the hub; its weights are loaded when it is first entered.
+def create(
+    provider: str, model: str, *, base_url: str | None, options: Mapping[str, str], file: Path | None = None
+) -> LocalModel | BulkModel:
+    """Create the model in the folder or GGUF file `model`, or with that name on the hub; its weights are loaded when it is first entered.
+
+    Parameters
+    ----------
+    file
+        The GGUF file of a model whose name is not its path.
 
     Raises
     ------
     InputError
-        There is no such folder, or it contains no model; an option is unknown or out of range; or a base URL was given.
+        There is no such folder or file, or it contains no model; an option is unknown or out of range; or a base URL was given.
     ProviderError
         The extra `local` is not installed, or the hub has no such model or cannot be reached.
     """
@@ -101,6 +118,10 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
     chosen = LocalOptions(**{**options, **numbers})
     check_device(chosen.device)
     need_local(name, "torch", "transformers")
+    if file is not None or model.lower().endswith(SUFFIX):
+        if chosen.runner == "vllm":
+            raise InputError(f"-M runner=vllm does not read GGUF files such as {name}: remove the option")
+        return LocalModel(name, find_gguf_weights(model, str(file or model), chosen.revision), chosen)
     made = BulkModel if chosen.runner == "vllm" else LocalModel
     return made(name, find_weights(model, chosen.revision), chosen)
 
@@ -135,6 +156,7 @@ class LocalModel(NamedModel):
 
     local = True
     patches = True
+    constrains = True
 
     def __init__(self, name: str, weights: Weights, options: LocalOptions) -> None:
         self.name = self.endpoint = name
@@ -181,7 +203,7 @@ class LocalModel(NamedModel):
             torch.set_num_threads(1)
         saved, model.generation_config = model.generation_config, GenerationConfig()  # requests do not use its beams or banned tokens
         named = saved.eos_token_id
-        ends = frozenset([*(named if isinstance(named, list) else [named]), tokenizer.eos_token_id])
+        ends = frozenset({*(named if isinstance(named, list) else [named]), tokenizer.eos_token_id} - {None})
         reader = PromptReader(self.name, tokenizer, model.config, saved, options.placeholder)
         return Generator(model, reader, (options.source_layer, options.target_layer), ends)
 
@@ -333,7 +355,13 @@ def _answers(generator: Generator, batch: Sequence[WaitingRequest]) -> Sequence[
 
 
 def _completion(row: PromptRow, text: str, begun: float) -> Completion:
-    """Return the completion for a generated text: thinking is separated, and the answer ends before the first stop text."""
+    """Return the completion for a generated text: thinking is separated, and the answer ends before the first stop text.
+
+    An answer from a list of allowed ones is written as an object; an incomplete one is a free answer.
+    """
+    if row.chosen is not None:
+        text = json.dumps({"answer": row.chosen})
+        return Completion(text, row.finish_reason, None, None, len(row.ids), row.tokens, perf_counter() - begun)
     ends = [place for stop in row.recipe.stop if (place := text.find(stop)) >= 0]
     answer, thinking = split_thinking(("<think>" if row.thinking else "") + text[: min(ends, default=len(text))])
     return Completion(answer, row.finish_reason, None, thinking, len(row.ids), row.tokens, perf_counter() - begun)

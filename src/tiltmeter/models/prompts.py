@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from tiltmeter.models.base import Message, ModelError, Sampling, split_system
+from tiltmeter.models.base import ALLOWED, Message, ModelError, Sampling, split_system
+from tiltmeter.models.token_lists import START, Place, TokenList, Vocabulary
 
 MOST_TOKENS = 512
 """Maximum length of an answer if neither the request nor the configuration of the model limits it."""
@@ -29,6 +30,8 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 _TEMPLATE = "chat_template_kwargs"
 _ROLES = frozenset({"system", "user", "assistant"})
 _SOURCE_ROLES = ("source", "span")
+_THOUGHT = "\n</think>\n\n"
+"""End of an empty thinking section."""
 
 
 class Recipe(NamedTuple):
@@ -66,6 +69,8 @@ class PromptRow:
     """Whether the template opens a thinking section, so that the answer begins within it."""
     open_box: tuple[MarkedTokens, MarkedTokens] | None = None
     """The source and the target of an open-box request."""
+    allowed: TokenList | None = None
+    """The allowed answers, if the answer is constrained."""
     given_up: Callable[[], bool] = bool
     """Function that returns whether the answer is no longer needed; called at every step."""
     made: list[int] = field(default_factory=list)
@@ -74,6 +79,13 @@ class PromptRow:
     """Number of tokens, including the end token."""
     finish_reason: str = ""
     """ "stop" (an end token or a stop text) or "length"."""
+    place: Place = START
+    """What was generated so far of an allowed answer."""
+
+    @property
+    def chosen(self) -> str | None:
+        """The allowed answer that was generated completely, or None."""
+        return self.allowed.complete(self.place) if self.allowed is not None and self.finish_reason == "stop" else None
 
 
 class PromptReader:
@@ -95,6 +107,7 @@ class PromptReader:
         """Maximum number of tokens in a prompt and its answer; None if the model has no limit."""
         tokenizer.model_max_length = 1 << 30  # `read` compares lengths
         self.tokenizer, self._name, self._placeholder = tokenizer, name, placeholder
+        self._vocabulary = Vocabulary(tokenizer)
         self._defaults = {name: value for name, value in generation.to_dict().items() if value is not None}
 
     def read(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> PromptRow:
@@ -106,18 +119,32 @@ class PromptReader:
             A vendor extra is not usable (fatal), or the messages are not (permanent).
         """
         recipe, template, open_box, thinking = recipe_of(sampling, self._defaults), sampling.extra.get(_TEMPLATE, {}), None, False
-        if any(message.role in _SOURCE_ROLES for message in messages):
-            open_box = read_open_box(self.tokenizer, messages, template, self._placeholder)
+        turns = [message for message in messages if message.role != ALLOWED]
+        allowed = next((self._token_list(message.content) for message in messages if message.role == ALLOWED), None)
+        if any(message.role in _SOURCE_ROLES for message in turns):
+            open_box = read_open_box(self.tokenizer, turns, template, self._placeholder)
             ids = open_box[1].ids
         else:
-            ids, thinking = _encode(self.tokenizer, messages, template)
+            ids, thinking = _encode(self.tokenizer, turns, template)
+        if thinking and allowed is not None:  # the answer follows at once
+            ids, thinking = [*ids, *self.tokenizer(_THOUGHT, add_special_tokens=False)["input_ids"]], False
         limit = recipe.max_tokens
         if self.positions is not None:
             limit = min(limit, self.positions - len(ids))
         if limit < 1:
             detail = f"the prompt has {len(ids):,} tokens, and {self._name} accepts {self.positions:,} including the answer"
             raise ModelError("context_length", detail, scope="permanent")
-        return PromptRow(ids, recipe, limit, seed_of(messages, sampling.seed, sample), thinking, open_box)
+        return PromptRow(ids, recipe, limit, seed_of(messages, sampling.seed, sample), thinking, open_box, allowed)
+
+    def _token_list(self, content: str) -> TokenList:
+        """Return the tokens of a JSON list of allowed answers."""
+        try:
+            answers = json.loads(content)
+            if not (isinstance(answers, list) and answers and all(isinstance(answer, str) and answer for answer in answers)):
+                raise ValueError("it must be a JSON list of texts")
+            return self._vocabulary.token_list(tuple(answers))
+        except ValueError as error:
+            raise _unusable(f"the list of allowed answers cannot be used: {error}") from None
 
 
 def recipe_of(sampling: Sampling, defaults: Mapping[str, Any]) -> Recipe:

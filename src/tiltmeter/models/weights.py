@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from tiltmeter.errors import InputError, ProviderError
+from tiltmeter.models.gguf_files import dequantised, find_gguf
 from tiltmeter.paths import sha256
 
 _READ = (".json", ".safetensors", ".model", ".txt", ".jinja")
@@ -39,22 +40,36 @@ def need_local(user: str, *packages: str) -> None:
 
 
 class Weights(NamedTuple):
-    """The location of a model: a local folder, or a repository of the hub at one commit."""
+    """The location of a model: a local folder, a GGUF file, or a repository of the hub at one commit."""
 
     name: str
     """The name as the user wrote it."""
     folder: Path | None
     commit: str | None
     config: dict[str, Any]
-    """The content of its config.json."""
+    """The content of its config.json; empty for a GGUF file."""
+    file: Path | None = None
+    """The GGUF file."""
 
     @property
     def identity(self) -> str:
-        """The identity of the content, not of the location: the digest of the files of a folder, or `name@commit` on the hub."""
+        """The identity of the content, not of the location: the digest of the file or of those in a folder, or `name@commit` on the hub."""
+        if self.file is not None:
+            return f"sha256:{_file_digest(self.file)}"
         return f"{self.name}@{self.commit}" if self.folder is None else f"sha256:{_folder_digest(self.folder)}"
 
     def fetch(self) -> Path:
-        """Return the folder to load from; download a model of the hub unless it is cached; raise ProviderError on failure."""
+        """Return the folder to load from: a model of the hub is downloaded unless it is cached, and a GGUF file is dequantised once.
+
+        Raises
+        ------
+        InputError
+            The GGUF file is damaged, or transformers cannot read it.
+        ProviderError
+            The download fails, or the weights do not fit into memory.
+        """
+        if self.file is not None:
+            return _dequantised(self.file)
         if self.folder is not None:
             return self.folder
         return _download(self.name, self.commit, [f"*{suffix}" for suffix in _READ])
@@ -83,6 +98,40 @@ def find_weights(name: str, revision: str | None = None) -> Weights:
         raise InputError(f"{name!r} is neither an existing model folder nor a valid name on the Hugging Face hub (owner/name)")
     folder = _download(name, revision, ["config.json"])
     return Weights(name, None, folder.name, read_config(folder / "config.json"))
+
+
+def find_gguf_weights(name: str, path: str, revision: str | None = None) -> Weights:
+    """Find the model in a GGUF file without loading its weights.
+
+    Parameters
+    ----------
+    name
+        The name of the model as the user wrote it.
+    path
+        The path of the file.
+
+    Raises
+    ------
+    InputError
+        There is no such file, it is not a GGUF file, or a revision was given.
+    ProviderError
+        The packages that read GGUF files are not installed.
+    """
+    if revision is not None:
+        raise InputError(f"revision={revision}: {name} is a local file, which has no revisions; remove the option")
+    file = find_gguf(path)
+    need_local(f"the GGUF file {name}", "gguf", "accelerate")
+    return Weights(name, None, None, {}, file)
+
+
+def _dequantised(file: Path) -> Path:
+    try:
+        with quiet():
+            return dequantised(file, _file_digest(file))
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise ProviderError(f"{file} does not fit into memory as float32: use a smaller model") from None
+        raise
 
 
 @cache
@@ -152,14 +201,22 @@ def _folder_digest(folder: Path) -> str:
     whole = hashlib.sha256()
     try:
         for path in sorted({path for one in folders for path in one.glob("*") if path.suffix in _READ and path.is_file()}):
-            state = path.stat()
-            key = (path.resolve(), state.st_size, state.st_mtime_ns)
-            if key not in _digests:
-                _digests[key] = sha256(path)
-            whole.update(f"{path.relative_to(folder).as_posix()}\0{_digests[key]}\n".encode())
+            whole.update(f"{path.relative_to(folder).as_posix()}\0{_file_digest(path)}\n".encode())
     except OSError as error:
         raise InputError(f"{error.filename} cannot be read ({error.strerror})") from None
     return whole.hexdigest()
+
+
+def _file_digest(path: Path) -> str:
+    """Return the digest of a file, which is computed once per process."""
+    try:
+        state = path.stat()
+        key = (path.resolve(), state.st_size, state.st_mtime_ns)
+        if key not in _digests:
+            _digests[key] = sha256(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror})") from None
+    return _digests[key]
 
 
 def check_device(wanted: str) -> None:

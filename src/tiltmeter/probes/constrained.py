@@ -1,12 +1,19 @@
-"""Constrained answers (`-P answers=constrained`): the endpoint may only answer with one of the allowed answers, or decline."""
+"""Constrained answers (`-P answers=constrained`): the model may only answer with one of the allowed answers, or refuse.
+
+The refusal has the form of the other answers: "(refuse)" beside "(a)", "refuse" beside "yes". A constraint compares answers token by token:
+it removes all tokens that begin no allowed answer, and the rest of their probability goes to those that are left. Beside "(a)" and "(b)",
+"decline" took 50 to 80% of the answers of a model that refused 4%, because it wrote letters without parentheses, and of these the list
+allowed only "d". See docs/genderbench.md for the measurement.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 
 import polars as pl
-from polars import DataFrame, Expr, Series, col, lit, when
+from polars import DataFrame, Expr, Series, String, col, lit, when
 
 from tiltmeter.errors import InputError
 from tiltmeter.models.base import ALLOWED
@@ -14,8 +21,10 @@ from tiltmeter.probes.metric import definition_named
 from tiltmeter.readers.outcomes import decide_outcome
 from tiltmeter.study import Settings
 
-DECLINE = "decline"
-"""The allowed answer by which a model refuses to choose one of the others."""
+REFUSE = "refuse"
+"""The word by which a model refuses to choose one of the allowed answers; it does not begin like the letter of an option."""
+FORMERLY = "decline"
+"""The word in lists of earlier versions, whose responses are still read."""
 LETTER = "({})"
 """Form of a lettered choice."""
 AllowedAnswers = Sequence[tuple[Expr, Expr]]
@@ -36,10 +45,20 @@ def allow(labels: Iterable[str], form: str = "{}") -> AllowedAnswers:
     return tuple((lit(form.format(label)), lit(label)) for label in labels)
 
 
+def refusal_beside(answers: Sequence[str]) -> str:
+    """Return the refusal in the form of these answers: within the punctuation that all of them begin and end with."""
+    begins = {re.match(r"\W*", answer)[0] for answer in answers}  # type: ignore[index]  # it matches every text
+    ends = {re.search(r"\W*$", answer)[0] for answer in answers}  # type: ignore[index]
+    if len(begins) == len(ends) == 1:
+        return f"{begins.pop()}{REFUSE}{ends.pop()}"
+    return REFUSE
+
+
 def with_list(design: DataFrame, allowed: AllowedAnswers) -> DataFrame:
-    """Add the allowed answers of each prompt as a JSON list: in alphabetical order, then DECLINE."""
-    answers = design.with_columns(listed=pl.concat_list(answer for answer, _ in allowed))["listed"]
-    return design.with_columns(Series(ALLOWED, [json.dumps([*sorted(given), DECLINE]) for given in answers]))
+    """Add the allowed answers of each prompt as a JSON list: in alphabetical order, then the refusal."""
+    answers = design.with_columns(listed=pl.concat_list(answer for answer, _ in allowed))["listed"].to_list()
+    lists = [json.dumps([*sorted(given), refusal_beside(given)]) for given in answers]
+    return design.with_columns(Series(ALLOWED, lists, String))
 
 
 def read_allowed(read: DataFrame, answers: DataFrame, allowed: AllowedAnswers) -> DataFrame:
@@ -50,7 +69,8 @@ def read_allowed(read: DataFrame, answers: DataFrame, allowed: AllowedAnswers) -
     inside = col.answer.str.json_path_match("$.answer")
     said = pl.coalesce(inside, col.answer.str.strip_chars())
     label = pl.coalesce(when(said == answer).then(label) for answer, label in allowed)
-    outcome = decide_outcome(lit(None), refused=said == DECLINE, answered=label.is_not_null())
+    refusal = col(ALLOWED).str.json_decode(pl.List(String)).list.last()
+    outcome = decide_outcome(lit(None), refused=(said == refusal) | (said == FORMERLY), answered=label.is_not_null())
     found = answers.select(outcome=outcome, label=label, inside=inside.is_not_null())
     known = found["outcome"].is_not_null()
     return read.with_columns(

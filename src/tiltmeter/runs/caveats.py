@@ -10,13 +10,24 @@ import polars as pl
 from polars import DataFrame, String, col
 
 from tiltmeter.blocks import UNGRADED
-from tiltmeter.errors import CAVEATS, MixedDefinitions, OneName, UnconstrainedAnswers, Underpowered, Ungraded, UnvalidatedJudge
+from tiltmeter.errors import (
+    CAVEATS,
+    ConstrainedRefusals,
+    MixedDefinitions,
+    OneName,
+    UnconstrainedAnswers,
+    Underpowered,
+    Ungraded,
+    UnvalidatedJudge,
+)
 from tiltmeter.runs.opened_run import Run, load
 from tiltmeter.runs.problems import unconstrained
+from tiltmeter.runs.refusals import changed_refusals
 from tiltmeter.sanitising import printable, redacted
 from tiltmeter.study import WITH_CONSTRAINED, metric_name
 
 COLUMNS = {"code": String, "model": String, "part": String, "number": String, "sentence": String}
+_CHANGES = {name: COLUMNS[name] for name in ("model", "part", "sentence")}
 _NAMED = 3
 """Maximum number of examples in a warning."""
 
@@ -47,6 +58,8 @@ def caveats(runs: Run | str | Path | Sequence[Run | str | Path]) -> DataFrame:
 def _of_run(run: Run) -> list[DataFrame]:
     found = [_one("incomplete", problem) for problem in run.problems]
     found += [_one(UnconstrainedAnswers.code, sentence) for sentence in unconstrained(run.folder)]
+    changes = DataFrame(list(changed_refusals(run.folder, run.about["parts"])), schema=_CHANGES, orient="row")
+    found.append(changes.with_columns(code=pl.lit(ConstrainedRefusals.code)))
     key = run.findings.filter("key", col.wording.is_null()).with_columns(number=metric_name())
     wide = (col.mark_best == "healthy") & col.mark_worst.is_in(["critical", "catastrophic"]) & (col.mark != UNGRADED)
     between = pl.format("{} to {}", "mark_best", "mark_worst")

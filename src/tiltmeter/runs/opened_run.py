@@ -25,6 +25,7 @@ from tiltmeter.runs.places import runs_place
 from tiltmeter.runs.plain_findings import present_findings
 from tiltmeter.runs.problems import unconstrained
 from tiltmeter.runs.reading_quality import reading_blocks, reading_quality
+from tiltmeter.runs.refusals import changed_refusals
 from tiltmeter.runs.validation import COLUMNS, check_columns
 from tiltmeter.sanitising import printable
 from tiltmeter.study import NAMED, Finding, beside, metric_name
@@ -496,7 +497,8 @@ def blocks_of(
         The `model` or `part` to show.
     """
     studies = dict.fromkeys(study for run in runs for study in run.findings["study"])
-    notes = [Callout(f"{one}.") for run in runs for one in unconstrained(run.folder)]
+    notes = [Callout(f"{sentence}.") for run in runs for sentence in unconstrained(run.folder)]
+    notes += [Callout(f"{change.sentence}.") for run in runs for change in changed_refusals(run.folder, run.about["parts"])]
     chosen = [col(name) == value for name, value in (only or {}).items() if value is not None]
     read = [block for run in runs for block in reading_blocks(run.folder, run.findings.filter(*chosen))]
     presented = [block for study in studies for block in _presented(RunsView(runs, study, beside or {}, only or {}))]

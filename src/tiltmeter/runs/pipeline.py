@@ -103,6 +103,25 @@ def collect(folder: RunFolder, models: Sequence[tuple[Model, Sampling]], journal
                 add(conform(asked.hstack(found).with_columns(model=lit(model.name)), RESPONSES))
 
 
+def free_answers(folder: RunFolder, model: Model, sampling: Sampling, journal: Journal, part: str) -> DataFrame:
+    """Return the free answers of a model in the journal to the prompts of a part with allowed answers.
+
+    Returns
+    -------
+    DataFrame
+        The columns of RESPONSES, and the factors of the part.
+    """
+    key_of = Keys(model.fingerprint, sampling)
+    design = _asked(folder).filter(part=part).collect()
+    asked = design.with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
+    rows = asked.select(*_TEXTS, "first_sample", "repetition").iter_rows()
+    keys = [key_of(_messages(*texts), first + repetition) for *texts, first, repetition in rows]
+    found = journal.fetch(keys).rename({"text": "answer", "key": "request_id"})
+    responses = conform(asked.hstack(found).with_columns(model=lit(model.name)), RESPONSES).filter(status="ok")
+    factors = design.drop(*_TEXTS)
+    return without_foreign(responses.join(factors, on="prompt_id", how="inner", maintain_order="left"))
+
+
 PATIENCE = 2.0
 """Seconds after which a step without progress display is named."""
 STEPS = {

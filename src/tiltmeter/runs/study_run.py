@@ -26,6 +26,7 @@ from tiltmeter.runs.opening import folder_to_fill
 from tiltmeter.runs.places import runs_place
 from tiltmeter.runs.planning import size_sentence
 from tiltmeter.runs.problems import close_parts, count_responses, measured_title, unread, what_is_missing
+from tiltmeter.runs.refusals import count_free_refusals
 from tiltmeter.runs.resolving import Resolved
 from tiltmeter.study import Part, Study
 
@@ -198,6 +199,7 @@ def run_study(
         run.problems = [*(one for of_model in missing for one in of_model), *run.problems]
         close_parts(run.became, "no response to any of its prompts")
         run.analyse(parts)
+        count_free_refusals(folder, run.became, models, parts, resolved.settings, journal)
         paid = [
             identity(model, sampling) | ({"tally": paid_for(tallies[model.name])} if model.name in tallies else {})
             for model, sampling in models

