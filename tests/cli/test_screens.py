@@ -41,12 +41,18 @@ COMMANDS = {
 CHANGING = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d|\d+(?:\.\d+)? (?:kB|MB|KiB|MiB|bytes)|\S*/runs(?=/)")
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the runs are made once; for the other widths they are printed again."""
+    return tmp_path_factory.mktemp("screens")
+
+
 @pytest.mark.parametrize("width", [80, 100, 120])
-def test_screens(width: int, shared: Path, tmp_path: Path, wording: Wording) -> None:
-    environment = user_environment(shared, tmp_path / "runs") | {"COLUMNS": str(width)}
+def test_screens(width: int, shared: Path, home: Path, wording: Wording) -> None:
+    environment = user_environment(shared, home / "runs") | {"COLUMNS": str(width)}
     screens = {}
     for name, words in COMMANDS.items():
-        done = call(words, tmp_path, environment)
+        done = call(words, home, environment)
         assert done.returncode in (0, 1, 5), done.stderr
         lines = [line.rstrip() for line in CHANGING.sub("…", done.stdout).splitlines()]
         if name not in ("gate", "journal-stats"):  # one line for each check, for logs; fingerprints are whole

@@ -42,7 +42,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
         done = call(words, home, user_environment(shared, home / "runs"))
         assert done.returncode == 0, done.stderr
 
-    carry_out("run", "genderbench", "-m", "sim/mild", "-m", "sim/biased", "-M", "refusal=0.1", "--limit", "8", "--out", "runs/two", *QUIET)
+    models = ("-m", "sim/mild", "-m", "sim/biased", "-M", "refusal=0.1")
+    carry_out("run", "genderbench", *models, "-P", "wording=plain", "--limit", "8", "--out", "runs/two", *QUIET)
     carry_out("run", "associations/gender", "-m", "sim/biased", "-P", "encoder=none", "--limit", "25", "--out", "runs/told", *QUIET)
     carry_out("run", "benchmarks/g20", "-m", "sim/biased", "--limit", "2", "--out", "runs/g20", *QUIET)
     more = ("--limit", "8", "-P", "wording=all", "--repeats", "2", "--out", "runs/worded", *QUIET)
@@ -152,7 +153,7 @@ def test_side_by_side(at_width: Call, run: str) -> None:
 def test_compared(at_width: Call, sides: tuple[str, ...]) -> None:
     rows = json.loads(at_width("compare", *sides, "-f", "json"))["differences"]
     assert rows
-    for width in WIDTHS:
+    for width in SOME:
         printed = at_width("compare", *sides, width=width)
         check_table(printed.partition("\nMetrics")[2], width)
         assert sides[2] in printed
@@ -170,7 +171,7 @@ LISTINGS = {
     "list statistics": ("statistic", "from"),
     "list runs": ("name", "study", "models", "written"),
     "data list": ("name", "where"),
-    "plan genderbench --limit 8 -m sim/mild": ("part", "metric"),
+    "plan genderbench --limit 8 -m sim/mild -P wording=plain": ("part", "metric"),
     "journal stats": ("model", "fingerprint"),
     "benchmark show mine.csv --prompts 2": ("concept", "key", "keyword"),
     "benchmark check mine.csv": ("check", "concept"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import doctest
+import re
+import shutil
 import warnings
 from pathlib import Path
 from random import Random
@@ -217,7 +219,8 @@ def test_a_frame_is_analysed_as_its_file_is(workplace: Path) -> None:
 
 
 def test_every_result_shows_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    runs = [tm.run("benchmarks/g20", model=f"sim/{name}", limit=3) for name in ("fair", "biased")]
+    params = {"features": "vader", "statistics": "mean"}
+    runs = [tm.run("benchmarks/g20", model=f"sim/{name}", limit=3, params=params) for name in ("fair", "biased")]
     results = [*runs, tm.plan("benchmarks/g20"), tm.compare(*runs), tm.gate(runs[0], maximum={"range_mean_vader_compound": 2})]
     for result in results:
         assert result.frame().height
@@ -282,11 +285,28 @@ def test_a_spec_as_a_mapping() -> None:
         tm.build({"name": "lands", "domain": "countries", "concepts": {"Aland": {}, "Borland": {}}, "nonsense": 1}, "lands")
 
 
+RUN_OF_EXAMPLE = re.compile(r'tm\.a?run\(("\S+", model=\[?"sim/.*out="(\w+)")\)')
+"""Arguments and folder of a run of a simulated model in an example."""
+
+
+@pytest.fixture(scope="module")
+def folders_of_runs() -> dict[str, Path]:
+    """Folders of runs that earlier examples made, by the arguments of `tm.run`."""
+    return {}
+
+
 @pytest.mark.parametrize("name", dir(tm))
-def test_every_public_name_has_an_example_that_runs(name: str) -> None:
+def test_every_public_name_has_an_example_that_runs(name: str, workplace: Path, folders_of_runs: dict[str, Path]) -> None:
+    """Runs that several examples make are made once: a later example finds its own run finished, and none of the others."""
     thing = getattr(api, name, None) or getattr(tm, name)
     tests = [one for one in doctest.DocTestFinder(recurse=False).find(thing, name, globs={}) if one.examples]
     if not isinstance(thing, type) or not issubclass(thing, Warning | Exception):
         assert name == "CAVEATS" or tests, f"{name} has no example"
     for one in tests:
+        calls = RUN_OF_EXAMPLE.findall("".join(example.source for example in one.examples))
+        for arguments, folder in calls:
+            if arguments in folders_of_runs:
+                shutil.copytree(folders_of_runs[arguments], workplace / folder)
         assert not doctest.DocTestRunner(verbose=False).run(one).failed
+        for arguments, folder in calls:
+            folders_of_runs.setdefault(arguments, workplace / folder)

