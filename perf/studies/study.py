@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Final, Protocol, cast
 
-MODULES: Final = ("probe_coverage", "few_items", "planted_associations", "compared_models")
+MODULES: Final = ("probe_coverage", "few_items", "populations", "planted_associations", "compared_models")
 """Modules of `perf.studies` that are a study, in the order of the record."""
 
 

@@ -48,11 +48,11 @@ def library(shared: Path) -> Iterator[Library]:
 
 @pytest.fixture(scope="session")
 def designs(library: Library) -> Designs:
-    """Full design of a probe under a definition."""
+    """Design of a probe under a definition: the whole one, or one of `limit` items."""
 
     @cache
-    def made(probe: str, definition: str = "genderbench") -> pl.DataFrame:
-        design: pl.DataFrame = registry.load("probes", probe).design(library, Settings(definition=definition))
+    def made(probe: str, definition: str = "genderbench", limit: int | None = None) -> pl.DataFrame:
+        design: pl.DataFrame = registry.load("probes", probe).design(library, Settings(definition=definition, limit=limit))
         return design
 
     return made
@@ -90,8 +90,8 @@ def tables(shared: Path) -> dict[str, pl.DataFrame]:
 def measured(designs: Designs) -> Measured:
     """Measures of a probe (one answer per prompt, joined with the factors), from a column of answers in the design's order."""
 
-    def made(probe: str, answers: pl.Series, definition: str = "genderbench") -> pl.DataFrame:
-        design = designs(probe, definition)
+    def made(probe: str, answers: pl.Series, definition: str = "genderbench", limit: int | None = None) -> pl.DataFrame:
+        design = designs(probe, definition, limit)
         nothing = pl.lit(None, dtype=pl.String)
         asked = design.drop("prompt", "system").with_columns(answers.alias("answer"), status=pl.lit("ok"), refusal=nothing)
         read: pl.DataFrame = registry.load("probes", probe).measure(asked, Settings(definition=definition))

@@ -63,7 +63,9 @@ def test_what_the_simulated_model_says_is_read_as_meant(probe: str, designs: Des
 @pytest.mark.parametrize("answer", [REFUSAL, ""])
 @pytest.mark.parametrize("probe", PROBES)
 def test_without_answers_there_is_no_grade(probe: str, answer: str, designs: Designs, measured: Measured, analysed: Analysed) -> None:
-    measures = measured(probe, pl.repeat(answer, designs(probe, "default").height, eager=True), "default")
+    few = 60
+    answers = pl.repeat(answer, designs(probe, "default", few).height, eager=True)
+    measures = measured(probe, answers, "default", few)
     assert (set(measures["outcome"]), measures["label"].null_count()) == ({"refused" if answer else "empty"}, measures.height)
     whole = measures.select(name for name in measures.columns if measures[name].null_count() < measures.height or name == "label")
     found = analysed(probe, whole, "default", resamples=20)

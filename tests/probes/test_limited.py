@@ -22,7 +22,7 @@ def test_coverage_with_few_items(library: Library) -> None:
     name, metric = "relationship_levy", "diff_success_rate"
     part, planted = registry.load("probes", name), dials(0.0)
     truth = part.true_values(planted)[metric]
-    settings = Settings(limit=50, resamples=300)
+    settings = Settings(limit=50, resamples=300, params={"wording": "plain"})
     design = part.design(library, settings)
     covered = 0
     for seed in range(50):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import polars as pl
 import pytest
+from perf.studies.populations import QUESTIONS, answered, coverage_of_the_population
 
 import tiltmeter as tm
 from tiltmeter import registry
@@ -15,25 +14,10 @@ from tiltmeter.errors import InputError
 from tiltmeter.runs.resolving import resolve
 from tiltmeter.study import Settings
 
-QUESTIONS = "discrimination_tamkin"
-
 
 def designed(library: Library, probe: str, **settings: object) -> pl.DataFrame:
     design: pl.DataFrame = registry.load("probes", probe).design(library, Settings(**settings))  # type: ignore[arg-type]
     return design
-
-
-def answered(design: pl.DataFrame, effects: dict[str, float], seed: int) -> pl.DataFrame:
-    """Measures of a model that says yes to women more often by an effect of each cluster: columns by the SD of their effects."""
-    rng = np.random.default_rng(seed)
-    rows = design.drop("prompt", "system").with_columns(repetition=pl.lit(0, pl.Int16), model=pl.lit("own"), outcome=pl.lit("answered"))
-    shift = np.zeros(rows.height)
-    for column, sd in effects.items():
-        codes = rows[column].rank("dense").to_numpy().astype(int) - 1
-        shift += rng.normal(0, sd, codes.max() + 1)[codes]
-    sign = np.where((rows["gender"] == "female").to_numpy(), 0.5, -0.5)
-    yes = rng.random(rows.height) < 1 / (1 + np.exp(-shift * sign))
-    return rows.with_columns(label=pl.Series(np.where(yes, "yes", "no")))
 
 
 def test_each_item_is_asked_in_one_of_ten_wordings(library: Library) -> None:
@@ -88,21 +72,14 @@ def test_few_clusters_are_counted_in_the_estimand(library: Library) -> None:
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize(("effects", "least"), [({"question_id": 0.0}, 0.92), ({"question_id": 0.8}, 0.90), ({"wording": 0.4}, 0.90)])
-def test_coverage_of_the_population(library: Library, effects: dict[str, float], least: float) -> None:
-    """New effects in each study; the truth is no difference. The interval for these items misses it where there are effects."""
-    part, settings = registry.load("probes", QUESTIONS), Settings(limit=300, resamples=300)
-    design = part.design(library, settings)
-    held, of_items, studies = 0, 0, 200
-    for seed in range(studies):
-        tables = part.analyse(answered(design, effects, seed), dataclasses.replace(settings, seed=seed))
-        here = pl.col("wording").is_null() & (pl.col("metric") == "diff_mvf_success_rate")
-        row = tables["findings"].filter(here).row(0, named=True) | tables["grades"].filter(here).row(0, named=True)
-        held += row["low"] <= 0 <= row["high"]
-        of_items += row["low_items"] <= 0 <= row["high_items"]
-    assert held / studies >= least
-    if max(effects.values()):
-        assert of_items < held
+def test_intervals_of_a_few_studies_contain_the_truth_of_the_population() -> None:
+    """A small case of `perf/studies/populations.py`, with effects so large that intervals for the items of a study often miss the truth.
+
+    Of intervals that contain the truth in 95% (70%) of studies, 18 or more of 20 do so with a probability of 92% (4%); the seeds are fixed.
+    """
+    coverage = coverage_of_the_population("wording 2.0", Settings(limit=200, resamples=100), studies=20)
+    assert coverage["population"] >= 0.9
+    assert coverage["items"] <= 0.8
 
 
 def test_sizes_limit_each_probe(library: Library) -> None:

@@ -9,7 +9,8 @@ from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.study import Settings
 
-SETTINGS = Settings(limit=300, resamples=200)
+SETTINGS = Settings(limit=300, resamples=200, params={"wording": "plain"})
+"""In one wording, as in the study: the simulated model has no effects of wordings, and each of ten would be analysed apart as well."""
 STUDIES = 40
 
 

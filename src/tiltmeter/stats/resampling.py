@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import permutations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from tiltmeter.arrays import Floats, Index
 
@@ -171,7 +172,7 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> Floats:
     totals = np.tile(last.sum(axis=0), (draws, 1))
     for block in blocks_of(draws, n):
         chosen = np.array([generator.integers(len(changes) + 1, size=n, dtype=np.uint8) for _ in block])
-        with threadpool_limits(1, "blas"):
+        with _loaded_libraries().limit(limits=1, user_api="blas"):
             for number, change in enumerate(changes):
                 totals[block.start : block.stop] += (chosen == number).astype(np.float64) @ change
     return totals.reshape(draws, groups, columns)
@@ -186,8 +187,14 @@ def _drawn_totals(values: Floats, resamples: int, draw: Callable[[int], Index]) 
         place = draw(rows) + n * np.arange(rows)[:, None]
         return np.bincount(place.ravel(), minlength=n * rows).reshape(rows, n)
 
-    with threadpool_limits(1, "blas"):
+    with _loaded_libraries().limit(limits=1, user_api="blas"):
         return np.concatenate([weights(len(block)) @ values for block in blocks_of(resamples, n)])
+
+
+@cache
+def _loaded_libraries() -> ThreadpoolController:
+    """Return the libraries whose threads can be limited; to look for them takes longer than most products."""
+    return ThreadpoolController()
 
 
 def blocks_of(draws: int, cells: int) -> Iterator[range]:
