@@ -264,7 +264,7 @@ def test_an_imbalance_of_ten_points_in_texts_without_a_description_is_warned_abo
 
 
 def test_the_same_texts_in_other_formats_give_the_same_findings(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    said = [("women", "She is a kind nurse. Her hobby is chess."), ("men", "He is a strong carpenter. His hobby is chess.")] * 60
+    said = [("women", "She is a kind nurse. Her hobby is chess."), ("men", "He is a strong carpenter. His hobby is chess.")] * 15
     texts = pl.DataFrame(said, schema=["group", "text"], orient="row")
     texts.write_csv(tmp_path / "texts.csv")
     (tmp_path / "texts.csv.gz").write_bytes(gzip.compress((tmp_path / "texts.csv").read_bytes()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 import pytest
@@ -39,19 +40,35 @@ def stem(word: str) -> str:
     return bare
 
 
-@pytest.mark.parametrize("attribute", ["race", "gender"])
-def test_published_marked_words_are_found_for_the_right_group(attribute: str, shared: Path) -> None:
-    folder = shared / "data" / "personas"
-    with gzip.open(folder / "dv3_main_generations.csv.gz") as file:
+class Described(NamedTuple):
+    """The texts, what they say of the person, and the concept of each phrase."""
+
+    texts: pl.DataFrame
+    lists: pl.DataFrame
+    mentions: pl.DataFrame
+    families: pl.DataFrame
+
+
+@pytest.fixture(scope="module")
+def described(shared: Path) -> Described:
+    """All texts, read once: what a text says does not depend on the attribute that groups are compared by."""
+    with gzip.open(shared / "data" / "personas" / "dv3_main_generations.csv.gz") as file:
         texts = pl.read_csv(file.read()).with_row_index("row")
-    rows = texts.select(attempt=pl.format("{}#0", "row"), character=0, identity=attribute, text="text", stratum=pl.lit("all"), repetition=0)
+    rows = texts.select(attempt=pl.format("{}#0", "row"), character=0, text="text", stratum=pl.lit("all"), repetition=0)
     stories = conform(rows, STORIES)
     lists, mentions = extract(stories, stories.select("attempt", prompt=pl.lit("")))
     assert (lists["status"] == "listed").all()
     families = unify_words(counted(mentions)).select("phrase", "concept")
-    mentions = mentions.join(families, on="phrase")
+    return Described(texts, lists, mentions.join(families, on="phrase"), families)
+
+
+@pytest.mark.parametrize("attribute", ["race", "gender"])
+def test_published_marked_words_are_found_for_the_right_group(attribute: str, described: Described, shared: Path) -> None:
+    texts, lists, mentions, families = described
+    assert lists["attempt"].to_list() == [f"{row}#0" for row in texts["row"]]
+    lists = lists.with_columns(identity=texts[attribute])
     reported = find_associations(lists, mentions).filter("reported").join(families, on="concept")
-    marked = json.loads((folder / "marked_words_dv3.json").read_text())
+    marked = json.loads((shared / "data" / "personas" / "marked_words_dv3.json").read_text())
     function = word_lists("en")["stop"] - {"sports", "present"} | DEMONYMS | CONTRACTIONS | KEPT_APART
     wanted = found = 0
     for name, group in GROUPS[attribute].items():

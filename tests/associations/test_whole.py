@@ -138,8 +138,10 @@ def test_an_edited_stage_is_replayed(study: Study, study_once: Study, tmp_path: 
 
 @pytest.mark.verify
 def test_tables_of_several_models_are_replayed_each_for_its_own(tiltmeter: Tiltmeter, study: Study) -> None:
-    both = (*RUN, "-m", "sim/fair", "--repeats", "4", "-P", "setting=two,single", "--judge", "sim/fair")
+    both = (*RUN, "-m", "sim/fair", "--limit", "20", "--repeats", "3", "-P", "setting=two,single", "--judge", "sim/fair")
     run = study(*both)
+    told_by = run.table("lists").join(run.table("mentions"), on=["attempt", "character"], how="semi")
+    assert set(told_by["model"]) == {"sim/biased", "sim/fair"}
     tables = {name: f"{name}=run/stages/{name}.parquet" for name in ("lists", "mentions", "exclusive")}
     again = study(*both, *(argument for table in tables.values() for argument in ("-P", table)), out="again")
     assert again.table("mentions").sort(pl.all()).equals(run.table("mentions").sort(pl.all()))
@@ -250,17 +252,17 @@ def test_mistakes_are_said_in_one_sentence_and_leave_nothing(tiltmeter: Tiltmete
 
 @pytest.mark.verify
 def test_a_judge_that_cannot_be_read_is_counted_and_nothing_is_lost(study: Study) -> None:
-    run = study(*RUN, "--judge", "sim/fair", "-J", "unreadable=0.3", "-J", "refusal=0.1")
+    run = study(*RUN, "--repeats", "5", "--judge", "sim/fair", "-J", "unreadable=0.3", "-J", "refusal=0.1")
     judgements = run.table("judgements")
     assert judgements["problem"].is_not_null().sum() > 0.2 * judgements.height
     assert (judgements["turn"] == 1).any()
     lists = run.table("lists")
-    assert lists.height == 1_600
+    assert lists.height == 400
     lost = lists.filter(pl.col("status") == "missing")
-    assert 0 < lost.height < 400
+    assert 0 < lost.height < 100
     assert lost["problem"].null_count() == 0
     note = run.finding("associations").values["note"]
-    assert f"{lost.height:,} of 1,600 character descriptions are missing" in note
+    assert f"{lost.height} of 400 character descriptions are missing" in note
     assert run.measures.filter(pl.col("outcome") == "unreadable").height > 0
 
 
@@ -304,8 +306,8 @@ def test_a_table_of_exclusive_concepts_names_identities_of_the_study(tiltmeter: 
     assert "unknown identity 'femal': did you mean female" in done.stderr.replace("\n", " ")
 
 
-def test_only_probes_are_put_on_one_scale(tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter) -> None:
-    assert tiltmeter_once(*RUN, "--out", "run").returncode == 0
+def test_only_probes_are_put_on_one_scale(tiltmeter: Tiltmeter) -> None:
+    assert tiltmeter(*RUN, "--limit", "4", "--repeats", "1", "--out", "run").returncode == 0
     shown = tiltmeter("show", "run", "--normalised")
     assert shown.returncode == 2
     assert "only probes have one" in shown.stderr
@@ -328,7 +330,7 @@ def test_a_judge_whose_endpoint_rejects_schemas_reads_every_story(
             simulated.complete(asked, Sampling(temperature=request.get("temperature"), seed=request.get("seed")), 0).send(None)
         return str(answered.value.value.text)
 
-    stage = ("-P", f"stages={stages}")
+    stage = ("--repeats", "5", "-P", f"stages={stages}")
     local = study_once(*RUN, "--judge", "sim/fair", *stage)
     with MisbehavingServer(script) as server:
         done = tiltmeter(*RUN, "--judge", "vllm/judge", "--judge-base-url", server.url, *stage, "--out", "other")

@@ -201,7 +201,7 @@ _WORDS = st.sampled_from(
 
 
 @given(st.dictionaries(st.lists(_WORDS, min_size=1, max_size=2).map(" ".join), st.integers(1, 50), min_size=2, max_size=12))
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_no_concept_contradicts_a_member(uses: dict[str, int]) -> None:
     found = concepts(uses)
     names = pl.Series(list(found))

@@ -54,16 +54,16 @@ def number(run: tm.Run, metric: str, context: str | None = None, group: str | No
 
 
 def test_the_country_study_is_run_and_diagnosed(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    done = tiltmeter(*G20, "--limit", "15", *TO_RUN)
+    done = tiltmeter(*G20, "--limit", "5", *TO_RUN)
     assert done.returncode == 0, done.stderr
     assert "Impact ratio" in done.stdout
     run = load(tmp_path / "run")
-    assert run.design.group_by("concept").len()["len"].to_list() == [15 * 5] * 21
+    assert run.design.group_by("concept").len()["len"].to_list() == [5 * 5] * 21
     assert run.about["complete"]
     found = number(run, "range_mean_vader_compound", "none")
     means = [number(run, "mean_vader_compound", "none", concept)["estimate"] for concept in run.design["concept"].unique()]
     assert found["estimate"] == pytest.approx(max(means) - min(means))
-    assert number(run, "range_mean_vader_compound", "baseline")["attempts"] == 15 * 21
+    assert number(run, "range_mean_vader_compound", "baseline")["attempts"] == 5 * 21
     assert {"statistics", "disparities", "groups"} <= {path.stem for path in (tmp_path / "run" / "stages").iterdir()}
 
 

@@ -14,14 +14,10 @@ from tiltmeter.associations.words import extract
 
 pytestmark = pytest.mark.verify
 
-PARTS = 4
-"""Of the patterns, so that no single test takes long."""
 
-
-@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("name", growth.READERS)
-def test_time_grows_with_the_length_of_a_text(name: str, part: int) -> None:
-    assert list(growth.quadratic(growth.READERS[name], dict(list(growth.PATTERNS.items())[part::PARTS]))) == []
+def test_time_grows_with_the_length_of_a_text(name: str) -> None:
+    assert list(growth.quadratic(growth.READERS[name])) == []
 
 
 def test_a_text_of_many_surnames() -> None:
@@ -37,8 +33,20 @@ def test_a_text_of_many_surnames() -> None:
     assert list(growth.quadratic(read, {"surnames": "a"})) == []
 
 
-def test_what_grows_with_the_square_is_found() -> None:
-    def squared(text: str) -> int:
-        return sum(1 for _ in range(len(text)) for _ in range(len(text) // 3)) if "a" in text else sum(1 for _ in text * 100)
+@pytest.mark.parametrize(
+    ("linear", "constant"),
+    [(0, 0), (1, 0), (0, 400_000)],
+    ids=["square alone", "half of the work for 6,000 bytes", "a constant part as well"],
+)
+def test_what_grows_with_the_square_is_found(linear: int, constant: int) -> None:
+    """Of work that is `linear` and of work that grows with the square there is as much for a text of 6,000 bytes."""
 
-    assert [one.pattern for one in growth.quadratic(squared, {"a": "a", "b": "b"})] == ["a"]
+    def steps(text: str) -> int:
+        in_proportion = len(text) * 80
+        with_the_square = len(text) ** 2 // 75 if "a" in text else 0
+        return constant + with_the_square + linear * in_proportion
+
+    def read(text: str) -> int:
+        return sum(1 for _ in range(steps(text)))
+
+    assert [slow.pattern for slow in growth.quadratic(read, {"a": "a", "b": "b"})] == ["a"]

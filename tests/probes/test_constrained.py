@@ -19,7 +19,7 @@ from tiltmeter.study import WITH_CONSTRAINED, Settings
 FREE_TEXT = ("business_vocabulary", "gest_creative", "hiring_an", "inventories", "jobs_lum")
 LABELLED = tuple(name for name in SUITE if name not in FREE_TEXT)
 CONSTRAINED = {"answers": "constrained"}
-LIMIT = 400
+LIMIT = 150
 
 
 def settings(**params: str) -> Settings:

@@ -265,27 +265,40 @@ class Slow(NamedTuple):
     ratio: float
 
 
-_SHORT, _TIMES = (2_500, 10_000), 4
-_QUICK = 0.03
-"""Seconds of processor time for the short text below which nothing more is asked."""
-_LEAST, _MOST = 2.5, 9.0
+_LENGTHS = (1_500, 6_000, 24_000)
+"""Bytes of the texts: each is four times as long as the one before."""
+_QUICK, _QUICK_SHARE = 0.006, 0.4
+"""Seconds, and share of the time for a few words, that a text of 6,000 bytes takes longer than these; below, no other text is read."""
+_LINEAR, _MOST = 5.5, 9.0
 """Times as long for four times the text: 4 where time grows in proportion, 16 where with the square, 1 where it does not depend on it."""
+_BRIEF = "Emily is a kind woman."
 
 
 def quadratic(reader: Callable[[str], object], patterns: dict[str, str] = PATTERNS) -> Iterator[Slow]:
     """The patterns for which a reader takes longer than in proportion to the length of the text.
 
-    Ratios of processor time, the least of several measurements wherever one looks bad, so that what else the machine does changes nothing.
+    The times compared are processor times, without the time that a text of a few words takes. The shorter texts only tell for which
+    patterns the long one, which takes most of the time, must be read: a share of work that grows with the square, and makes the reading of
+    the long text more than nine times as slow, makes that of the middle one at least 5.5 times as slow. The long text is compared by the
+    least of several measurements, so that what else the machine does changes nothing.
     """
-    reader("Emily is a kind woman.")  # whatever is loaded on first use
+    reader(_BRIEF)  # whatever is loaded on first use
+    constant = _least(reader, _BRIEF)
+    least = max(_QUICK, _QUICK_SHARE * constant)
     for name, pattern in patterns.items():
-        for length in _SHORT:
-            short, long = text_of(pattern, length), text_of(pattern, length * _TIMES)
-            if (base := seconds(reader, short)) < _QUICK:
-                continue
-            if (more := seconds(reader, long)) > _MOST * base:
-                base, more = (min(seconds(reader, one) for _ in range(3)) for one in (short, long))
-            if more > _MOST * base:
-                yield Slow(name, len(long), more, more / base)
-            if more > _LEAST * base:
-                break
+        short, middle, long = (text_of(pattern, length) for length in _LENGTHS)
+        excess = seconds(reader, middle) - constant
+        if excess < least or excess <= _LINEAR * (seconds(reader, short) - constant):
+            continue
+        base = _least(reader, middle) - constant
+        if base < least:
+            continue
+        more = seconds(reader, long) - constant
+        if more > _MOST * base:
+            more = min(more, _least(reader, long) - constant)
+        if more > _MOST * base:
+            yield Slow(name, len(long), more, more / base)
+
+
+def _least(reader: Callable[[str], object], text: str) -> float:
+    return min(seconds(reader, text) for _ in range(3))
