@@ -106,7 +106,7 @@ def test_compare_shows_what_the_constraint_changes(tiltmeter: Tiltmeter, tmp_pat
         assert server.requests == 2 * asked
         share = pl.Series([choice == "yes" for choice in chosen(server).values() if choice]).mean()
     done = tiltmeter("compare free constrained", exits=0)
-    assert "parameters differ: wording=plain and answers=constrained, wording=plain" in " ".join(done.stdout.split())
+    assert "parameters differ: wording=plain and wording=plain, answers=constrained" in " ".join(done.stdout.split())
     assert "default@" not in done.stdout
     rows = json.loads(tiltmeter("compare free constrained -f json", exits=0).stdout)
     row = next(one for one in rows["differences"] if one["metric"] == "fail_rate" and one["wording"] is None)
