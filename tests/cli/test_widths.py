@@ -201,7 +201,8 @@ def test_listings(at_width: Call, command: str) -> None:
         document = [one for one in document["checks"] if one["status"] in ("failed", "undecided")]
     named = list(strings(document, LISTINGS[command]))
     assert named
-    for width in SOME:
+    widths = (80, 139) if command.startswith(("plan", "compare")) else SOME  # these compute for seconds
+    for width in widths:
         printed = at_width(*command.split(), width=width, statuses=(0, 1, 5))
         assert not re.search(r"[^\s(]…|…[^\s)]", printed)
         for name in named:
@@ -226,7 +227,7 @@ def test_released_tables(at_width: Call, shared: Path) -> None:
                 assert f"{row['low']:.4f} … {row['high']:.4f}" in printed
 
 
-@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize("width", [80, 120])
 def test_a_real_terminal(runs: Path, shared: Path, width: int) -> None:
     """Not COLUMNS but the terminal itself says how wide it is; `run` prints as `show` does, with progress above."""
     environment = user_environment(shared, runs / "runs") | {"TERM": "xterm"}

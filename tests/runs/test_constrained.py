@@ -22,7 +22,7 @@ from tiltmeter.engine import Keys
 from tiltmeter.models import Completion, Message, Sampling
 from tiltmeter.study import WITH_CONSTRAINED
 
-RUN = "run genderbench/direct -m compatible/m --display none --retries 1 --limit"
+RUN = "run genderbench/direct -m compatible/m --display none --retries 1 -P wording=plain --limit"
 CONSTRAINED = ("-P", "answers=constrained")
 N = 40
 DEFINITION = "default@3"
@@ -107,7 +107,7 @@ def test_compare_shows_what_the_constraint_changes(tiltmeter: Tiltmeter, tmp_pat
         assert server.requests == 2 * asked
         share = pl.Series([choice == "yes" for choice in chosen(server).values() if choice]).mean()
     done = tiltmeter("compare free constrained", exits=0)
-    assert "parameters differ: none and answers=constrained" in " ".join(done.stdout.split())
+    assert "parameters differ: wording=plain and wording=plain, answers=constrained" in " ".join(done.stdout.split())
     assert "default@" not in done.stdout
     rows = json.loads(tiltmeter("compare free constrained -f json", exits=0).stdout)
     row = next(one for one in rows["differences"] if one["metric"] == "fail_rate" and one["wording"] is None)
@@ -212,8 +212,8 @@ def test_other_values_are_refused(tiltmeter: Tiltmeter, tmp_path: Path, command:
 def test_responses_of_a_constrained_run_are_read_again_elsewhere(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     with choosing("response_format") as server:
         tiltmeter(RUN, "20", *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
-    tiltmeter("analyse run/responses.parquet --study genderbench/direct --limit 20 --out again", *CONSTRAINED, exits=0)
-    tiltmeter("run genderbench/direct -m replay/run --limit 20 --display none --out replayed", *CONSTRAINED, exits=0)
+    tiltmeter("analyse run/responses.parquet --study genderbench/direct --limit 20 -P wording=plain --out again", *CONSTRAINED, exits=0)
+    tiltmeter("run genderbench/direct -m replay/run --limit 20 -P wording=plain --display none --out replayed", *CONSTRAINED, exits=0)
     assert labels(tmp_path / "run") == labels(tmp_path / "again") == labels(tmp_path / "replayed")
 
 
