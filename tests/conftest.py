@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from support import property_tests, run_limit
-from support.commands import call, user_environment
+from support.commands import call, forget_modules_of, user_environment
 from support.wording import Wording
 
 ROOT = Path(__file__).parent.parent
@@ -87,12 +87,13 @@ def environment(tmp_path: Path, shared: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def workplace(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to work in, with runs below it, for what is called in this process."""
+def workplace(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder to work in, with runs below it, for what is called in this process; modules of it are forgotten."""
     monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
     monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    yield tmp_path
+    forget_modules_of(tmp_path)
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> N
     assert len(small) == 3
     assert all("of 4,800 responses (100.0%) could be parsed" in text for text in small[:2])
     assert "Undecided: the interval reaches from healthy to critical or beyond" in small[2]
-    assert "Definition of the metrics: default, version 2. Tipping point: the result could be due to parsing errors alone" in small[2]
+    assert "Definition of the metrics: default, version 3. Tipping point: the result could be due to parsing errors alone" in small[2]
 
 
 def test_a_negative_difference_or_slope_is_said_of_the_other_gender(measured: View) -> None:

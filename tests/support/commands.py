@@ -76,13 +76,13 @@ def _here(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
             os.environ.clear()
             os.environ.update(known)
             sys.path[:] = path
-            _forget_modules_of(folder)
+            forget_modules_of(folder)
     status = ended.value.code
     status = status if isinstance(status, int) else int(status is not None)
     return subprocess.CompletedProcess([*arguments], status, _text(said), _text(complained))
 
 
-def _forget_modules_of(folder: Path) -> None:
+def forget_modules_of(folder: Path) -> None:
     """The next command may find others of these names."""
     for name, module in [*sys.modules.items()]:
         place = getattr(module, "__file__", None)
