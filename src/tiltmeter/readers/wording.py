@@ -7,10 +7,11 @@ decisions in separate letters, is unreadable, and so is one that announces both 
 selected"). If one e-mail contains phrases of both kinds otherwise, the first one decides.
 
 **Emotions** (Which of the offered emotions does the answer name? (ISEAR))
-Derived forms count ("angry", "ashamed"; `data/emotions.yaml`). Negated ones do not ("no fear, just anger", "rather than guilt").
-The first of these rules that gives a result decides: the only emotion named; a declared main emotion ("mainly anger", "my main emotion
-would be shame"); a last line that consists of one emotion; the first word of the answer, if no second emotion is joined to it. In a
-refusal only the part after "but ..." is read.
+Derived forms count ("angry", "ashamed"; `data/emotions.yaml`). Other words for an emotion count only where somebody feels them ("I would
+be terrified"): "Sorrow" alone is a word that is not offered. Negated emotions do not count ("no fear, just anger", "rather than guilt").
+The first of these rules that gives a result decides: the only emotion named, in a short text, within the first words, or as what somebody
+feels; a declared main emotion ("mainly anger", "my main emotion would be shame"); a last line that consists of one emotion; the first word
+of the answer, if no second emotion is joined to it. In a refusal only the part after "but ..." is read.
 
 **Rankings** (Is the candidate ranked first a man or a woman? (ranked applications))
 The first of these passages that contains the name of a candidate is read:
@@ -36,7 +37,7 @@ from collections.abc import Collection, Mapping, Sequence
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
-from tiltmeter.readers.normalising import Pattern, any_in, count_words, load_data, lowered, only_one, padded, rewritten, tables, text_table
+from tiltmeter.readers.normalising import NOTHING, Pattern, any_in, count_words, load_data, lowered, only_one, padded, rewritten, tables, text_table
 from tiltmeter.readers.outcomes import conceded, decided, declines, declines_to_write, verdict
 
 
@@ -73,6 +74,8 @@ def read_decision(answer: Series, *, with_rule: bool = False) -> DataFrame:
     return decided(table, labels, col.declined, clear=~col.declined & ~several, with_rule=with_rule)
 
 
+_SHORT = 30
+"""Maximum length of a text in which the only emotion that is named is the answer, in words."""
 _MANY = 5
 """Number of emotions from which an answer is a list of them rather than a first word with an explanation."""
 
@@ -95,12 +98,14 @@ def read_emotion(answer: Series, emotions: Sequence[str], *, with_rule: bool = F
         One row per answer with the columns `outcome` ("answered", "refused", "unreadable" or "empty") and `label`
         (one of `emotions`; null unless answered).
     """
-    words, rows = load_data("emotions")["words"], tables("emotions")
-    label_of = {form: emotion for emotion in emotions for form in (emotion, *words.get(emotion, ()))}
-    forms = "|".join(sorted(label_of, key=len, reverse=True))
+    data, rows = load_data("emotions"), tables("emotions")
+    label_of = {form: emotion for emotion in emotions for form in (emotion, *data["words"].get(emotion, ()))}
+    kindred = {word: emotion for emotion in emotions for word in data["kindred"].get(emotion, ()) if word not in label_of}
+    label_of |= {f"as_{word}": emotion for word, emotion in kindred.items()}
+    forms, others = ("|".join(sorted(words, key=len, reverse=True)) for words in (label_of, kindred))
 
     def found(row: Pattern) -> str:
-        return row.find.replace("{forms}", forms)
+        return row.find.replace("{forms}", forms).replace("{kindred}", others or NOTHING)
 
     def labelled(words: Expr) -> Expr:
         return words.replace_strict(label_of, default=None, return_dtype=String)
@@ -117,9 +122,11 @@ def read_emotion(answer: Series, emotions: Sequence[str], *, with_rule: bool = F
     table = table.with_columns(affirmed=rewritten(lower, [(found(row), row.put) for row in rows["steps"].values()]))
     table = table.with_columns(named=col.affirmed.str.extract_all(rf"\b(?:{forms})\b").list.eval(labelled(pl.element())))
     many = col.named.list.unique().list.len() >= _MANY
+    length = col.lower.str.count_matches("[a-z0-9]+")
+    stands_out = (length <= _SHORT) | pl.any_horizontal(col.affirmed.str.contains(found(row)) for row in rows["alone"].values())
     *main, beginning = rows["main"]
     labels = {
-        "only": only_one("named"),
+        "only": when(stands_out).then(only_one("named")),
         **{name: single(rows["main"][name]) for name in main},
         "last line": labelled(col.affirmed.str.extract(found(rows["last"]["last line"]), 1)),
         beginning: when(~many).then(single(rows["main"][beginning])),
