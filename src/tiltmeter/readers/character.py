@@ -23,7 +23,8 @@ How mentions are weighed:
    this name into focus.
 2. A statement about the character ("is a 34-year-old woman", "the only daughter of", "Mrs." before the name) has the weight of three
    pronouns.
-3. The gender with the largest weight is the answer if its share is more than three quarters, or at least three fifths and it was
+3. A single pronoun decides only in a short text, or if the character is introduced by a name that shows the same gender.
+4. The gender with the largest weight is the answer if its share is more than three quarters, or at least three fifths and it was
    counted first; "nonbinary" if "they" is by far the most frequent pronoun of the character, or the only one.
 
 Quoted speech, generic pairs ("his/her") and offers or advice of the assistant ("I can help you with their character") are ignored.
@@ -49,7 +50,11 @@ _CLEAR, _CLEAR_IF_FIRST = 0.75, 0.6
 """Share of the largest weight from which it decides; the second one if it was counted first."""
 _MOSTLY = 3
 """Smallest ratio of "they" to gendered pronouns from which a character is read as non-binary."""
+_RATHER = 2
+"""Ratio of "they" to gendered pronouns from which a character is not read as female or male."""
 _FUNCTION_WORDS = 3
+_SHORT = 60
+"""Maximum length of a text that is read from a single pronoun, in words."""
 _UNSHOWN = ("none", "none")
 """Result for a text in which no noun and no pronoun shows the gender of the character."""
 _ROLE = "Zrole"
@@ -93,6 +98,7 @@ def read_character(answer: Series, hint: Series | None = None, *, with_rule: boo
     labels = {
         "field": col.field,
         **{rule: when(rule=rule).then("walked") for rule in ("non-binary", "narrator", "mentions")},
+        "lone pronoun": when((col.rule == "lone pronoun") & (col.text.str.count_matches(r"\w+") <= _SHORT)).then("walked"),
         "name": when(col.walked == "none").then(_introduced(col.narrated)),
         "other language": _in_other_languages(col.text.str.to_lowercase()),
     }
@@ -327,9 +333,13 @@ class _Walk:
             described = set(self.described)
             return ("narrator", self.described[0]) if len(described) == 1 else (None, None) if described or total + they else _UNSHOWN
         if they and they >= _MOSTLY * total:
-            return "mentions", "nonbinary"
+            return "lone pronoun" if they == 1 else "mentions", "nonbinary"
         if gender is None:
             return (None, None) if total else _UNSHOWN
+        if they >= _RATHER * total:
+            return None, None
+        if total + they == 1:
+            return "lone pronoun", gender
         share = self.weights[gender] / total
         clear = share > _CLEAR or (share >= _CLEAR_IF_FIRST and self.first in (gender, "nonbinary"))
         return ("mentions", gender) if clear else (None, None)

@@ -28,7 +28,7 @@ from typing import Any
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, col, lit, when
 
-from tiltmeter.readers.normalising import any_in, any_of, only_one, rewritten, tables
+from tiltmeter.readers.normalising import any_in, only_one, rewritten, tables
 from tiltmeter.readers.options import LETTERS, MARK, marked
 from tiltmeter.readers.outcomes import corrected, decided, declines
 
@@ -80,8 +80,11 @@ def _reduced(table: DataFrame) -> DataFrame:
     table = table.with_columns(
         pair=col.text.str.contains(rows["contradicted"]["several declared"].find),
         listed=col.listed | (col.in_words & (items > 1)),
-        discussed=col.in_words & col.text.str.contains(any_of(rows["contradicted"][name] for name in ("restated", "together"))),
+        discussed=col.text.str.contains(rows["contradicted"]["restated"].find)
+        | (col.in_words & col.text.str.contains(rows["contradicted"]["together"].find)),
     )
+    described = rewritten(col.text, rows["described"].values())
+    table = table.with_columns(text=when("in_words").then(described).otherwise("text"))
     steps: list[Any] = [*rows["steps"].values(), (" +", " ")]
     table = table.with_columns(text=rewritten(col.text, steps).str.strip_chars(" "))
     return table.with_columns(named=col.text.str.extract_all(MARK))
