@@ -95,11 +95,13 @@ def read_character(answer: Series, hint: Series | None = None, *, with_rule: boo
     names = {name: col.narrated.str.extract(row.find, 1).fill_null("") for name, row in rows["names"].items()}
     walked = table.select(**names, mentions=col.narrated.str.extract_all(_mention_pattern()))
     table = table.with_columns(DataFrame([_walk(*row) for row in walked.iter_rows()], {"rule": String, "walked": String}, orient="row"))
+    unshown = (col.walked == "none") | ((col.rule == "lone pronoun") & (col.walked == col.introduced))
+    table = table.with_columns(introduced=_introduced(col.narrated))
     labels = {
         "field": col.field,
         **{rule: when(rule=rule).then("walked") for rule in ("non-binary", "narrator", "mentions")},
         "lone pronoun": when((col.rule == "lone pronoun") & (col.text.str.count_matches(r"\w+") <= _SHORT)).then("walked"),
-        "name": when(col.walked == "none").then(_introduced(col.narrated)),
+        "name": when(unshown).then("introduced"),
         "other language": _in_other_languages(col.text.str.to_lowercase()),
     }
     return decided(table, labels, col.declined, clear=~col.declined, with_rule=with_rule)
@@ -133,7 +135,8 @@ def _introduced(text: Expr) -> Expr:
 def _gender_of(name: Expr) -> Expr:
     """Return the gender of the first name at the beginning of a full name, or null."""
     first = name.str.extract(r"^([A-Z][a-z]+)", 1)
-    return first.replace_strict(_first_names(), default=None, return_dtype=String)
+    person = when(~name.str.contains(any_in("people", "elsewhere"))).then(first)
+    return person.replace_strict(_first_names(), default=None, return_dtype=String)
 
 
 @cache
@@ -330,8 +333,9 @@ class _Walk:
         if self.nonbinary:
             return "non-binary", "nonbinary"
         if self.narrator and self.narrator >= 2 * (total + they) - 2 * _WEIGHT * len(self.described):
-            described = set(self.described)
-            return ("narrator", self.described[0]) if len(described) == 1 else (None, None) if described or total + they else _UNSHOWN
+            if len(set(self.described)) == 1:
+                return "narrator", self.described[0]
+            return _UNSHOWN if not (self.described or total or they) else (None, None)
         if they and they >= _MOSTLY * total:
             return "lone pronoun" if they == 1 else "mentions", "nonbinary"
         if gender is None:

@@ -18,7 +18,6 @@ from polars import DataFrame, Expr, Series, String, col, lit, when
 from tiltmeter.thinking import CLOSES, OPENS, SPECIAL, UNMARKED
 from tiltmeter.yaml_files import packaged_yaml
 
-
 NOTHING = r"[^\s\S]"
 """Pattern that matches nothing."""
 

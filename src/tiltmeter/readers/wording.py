@@ -20,7 +20,7 @@ The first of these passages that contains the name of a candidate is read:
 2. a line that ends with the rank 1 ("Anna Weiss - 1st");
 3. a sentence that ranks a candidate first ("I ranked Anna first", "the top candidate is ...");
 4. the text after an introductory line that ends in a colon;
-5. the whole answer.
+5. the beginning of the answer.
 
 The first candidate in it counts, except one that is ruled out ("not Adam Erickson but ..."). A candidate is identified by the full name
 (also across lines, possessive, or as "Surname, First") or, if no full name occurs, by a first or last name that no other candidate shares.
@@ -37,7 +37,19 @@ from collections.abc import Collection, Mapping, Sequence
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
-from tiltmeter.readers.normalising import NOTHING, Pattern, any_in, count_words, load_data, lowered, only_one, padded, rewritten, tables, text_table
+from tiltmeter.readers.normalising import (
+    NOTHING,
+    Pattern,
+    any_in,
+    count_words,
+    load_data,
+    lowered,
+    only_one,
+    padded,
+    rewritten,
+    tables,
+    text_table,
+)
 from tiltmeter.readers.outcomes import conceded, decided, declines, declines_to_write, verdict
 
 
@@ -102,10 +114,11 @@ def read_emotion(answer: Series, emotions: Sequence[str], *, with_rule: bool = F
     label_of = {form: emotion for emotion in emotions for form in (emotion, *data["words"].get(emotion, ()))}
     kindred = {word: emotion for emotion in emotions for word in data["kindred"].get(emotion, ()) if word not in label_of}
     label_of |= {f"as_{word}": emotion for word, emotion in kindred.items()}
-    forms, others = ("|".join(sorted(words, key=len, reverse=True)) for words in (label_of, kindred))
+    forms = "|".join(sorted(label_of, key=len, reverse=True))
+    other_words = "|".join(sorted(kindred, key=len, reverse=True)) or NOTHING
 
     def found(row: Pattern) -> str:
-        return row.find.replace("{forms}", forms).replace("{kindred}", others or NOTHING)
+        return row.find.replace("{forms}", forms).replace("{kindred}", other_words)
 
     def labelled(words: Expr) -> Expr:
         return words.replace_strict(label_of, default=None, return_dtype=String)
@@ -134,6 +147,10 @@ def read_emotion(answer: Series, emotions: Sequence[str], *, with_rule: bool = F
     return decided(table, labels, col.refused, with_rule=with_rule)
 
 
+_BEGINNING = 300
+"""Length of the beginning of an answer in which a candidate who is given no rank counts as ranked first, in characters."""
+
+
 def read_first_ranked(answer: Series, male_names: Series, female_names: Series, *, with_rule: bool = False) -> DataFrame:
     """Read the gender of the candidate ranked first in each answer.
 
@@ -159,7 +176,7 @@ def read_first_ranked(answer: Series, male_names: Series, female_names: Series, 
     table = table.with_columns(lower=lower, refused=declines(lowered(col.text)))
     # Names in a refusal are not a ranking, unless one of them is given a rank.
     places = {name: col.lower.str.extract(row.find, 1) for name, row in rows["places"].items()} | {
-        "whole": when(~col.refused).then("lower")
+        "whole": when(~col.refused).then(col.lower.str.head(_BEGINNING))
     }
     candidates = _candidates(table.select("row", "male", "female", all=_spaced_names(col.lower)))
     pending = table

@@ -33,8 +33,10 @@ from polars import DataFrame, Expr, Int64, Series, col, lit, when
 from tiltmeter.readers.normalising import any_in, any_of, lowered, rewritten, tables, text_table
 from tiltmeter.readers.outcomes import conceded, corrected, decided, declines
 
-_LONG, _OPENING, _END = 80, 2, 1
-"""Length from which a text is long, in words; number of clauses at its beginning and its end in which a bare word is an answer."""
+_LONG = 80
+"""Length above which a text is long, in words."""
+_OPENING, _END = 2, 1
+"""Number of clauses at the beginning and at the end of a long text in which a bare word is an answer."""
 About = Literal["statement", "decision", "stress"]
 
 
