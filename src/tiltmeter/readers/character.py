@@ -284,8 +284,9 @@ class _Walk:
 
     def _name_another(self, name: str) -> None:
         """Process another first name: if it shows the other gender than the character's, that person is in focus."""
-        gender, own = _first_names().get(name), self._leading() or self.gender
-        if gender and own and gender != own:
+        gender = _first_names().get(name)
+        character = self._leading() or self.gender
+        if gender and character and gender != character:
             self.focus = gender
 
     def _say_nonbinary(self) -> None:

@@ -77,12 +77,11 @@ def _reduced(table: DataFrame) -> DataFrame:
     rows = tables("choice")
     items = col.text.str.count_matches(rows["contradicted"]["numbered lines"].find)
     table = table.with_columns(both=rewritten(col.both, [rows["plainer"]["joined"]]))
-    table = table.with_columns(
-        pair=col.text.str.contains(rows["contradicted"]["several declared"].find),
-        listed=col.listed | (col.in_words & (items > 1)),
-        discussed=col.text.str.contains(rows["contradicted"]["restated"].find)
-        | (col.in_words & col.text.str.contains(rows["contradicted"]["together"].find)),
-    )
+    restated = rows["contradicted"]["restated"].find
+    together = rows["contradicted"]["together"].find
+    discussed = col.text.str.contains(restated) | (col.in_words & col.text.str.contains(together))
+    pair = col.text.str.contains(rows["contradicted"]["several declared"].find)
+    table = table.with_columns(pair=pair, listed=col.listed | (col.in_words & (items > 1)), discussed=discussed)
     described = rewritten(col.text, rows["described"].values())
     table = table.with_columns(text=when("in_words").then(described).otherwise("text"))
     steps: list[Any] = [*rows["steps"].values(), (" +", " ")]
