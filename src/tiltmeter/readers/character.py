@@ -170,7 +170,9 @@ def _words(name: str) -> dict[str, str]:
 def _walk(given: str, leading: str, mentions: Sequence[str]) -> tuple[str | None, str | None]:
     """Return the rule that decides and the gender of the character. `given` and `leading` may name the character."""
     unnamed = _words("not_names")
-    names = [word for word in given.split() if word.lower() not in unnamed]
+    leads = leading.split()[:1]
+    # A text that begins with a first name is about this person, not about one who is named later.
+    names = [word for word in given.split() if word.lower() not in unnamed and _first_names().keys().isdisjoint(leads)]
     if not names:
         names = [word for word in leading.split() if word.lower() not in unnamed]
         seen: set[str] = set()
