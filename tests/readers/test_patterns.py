@@ -58,6 +58,11 @@ def read(file: str, table: str, row: Pattern) -> str | None:
     return label
 
 
+def completed(pattern: str) -> str:
+    """The pattern with the offered emotions, and with a word for one that is not offered."""
+    return pattern.replace("{forms}", "|".join((*EMOTIONS, "as_terrified"))).replace("{kindred}", "terrified")
+
+
 def stages(file: str, table: str, row: Pattern) -> Iterator[str]:
     """The texts in which the patterns of a file are searched: the example after each step."""
 
@@ -74,6 +79,9 @@ def stages(file: str, table: str, row: Pattern) -> Iterator[str]:
         text = value(rewritten(plain(pl.lit(text)).str.to_lowercase(), tables(file)["translations"].values()))
     text = value(lowered(plain(pl.lit(text))))
     yield text
+    for step in tables(file)["steps"].values() if file == "emotions" else ():
+        text = value(rewritten(pl.lit(text), [(completed(step.find), step.put)]))
+        yield text
     for name in ("letters", "stops", "bare", "lists", "steps") if file in ("choice", "yes_no") else ():
         if file == "choice" and name in ("lists", "steps"):
             examples = marked(series(row.example), pl.Series([options(table, row)]))
@@ -90,7 +98,7 @@ def stages(file: str, table: str, row: Pattern) -> Iterator[str]:
 
 @pytest.mark.parametrize(("file", "table", "name", "row"), [pytest.param(*one, id="-".join(one[:3])) for one in ROWS])
 def test_example(file: str, table: str, name: str, row: Pattern) -> None:
-    pattern = row.find.replace("{forms}", "|".join(EMOTIONS))
+    pattern = completed(row.find)
     found: list[Any] = [pl.select(pl.lit(text).str.contains(pattern)).item() for text in stages(file, table, row)]
     assert any(found), f"{row.example!r} does not contain {pattern}"
     assert read(file, table, row) == row.reads

@@ -8,6 +8,8 @@ are data (`data/people.yaml`), each pattern with an example. The first of these 
 - narrator: a text in the first person is read from the statements of the narrator ("I was the only girl", "as a father, I"), not from
   pronouns;
 - mentions: the mentions of people are weighed as described below;
+- name: a text without any of these that introduces its character by a first name of one gender ("Name: Theodore Grant", "a baker named
+  Elena", "Alexandra is ...") is read from this name (`data/first_names.yaml`), unless it names characters of both genders;
 - other language: a text without English pronouns is read from the pronouns of its language if nearly all agree.
 
 How mentions are weighed:
@@ -17,10 +19,12 @@ How mentions are weighed:
    character is named again. A pronoun of the gender of the person in focus refers to that person, any other pronoun to the character.
    A possessive before a new person refers to the person who was in focus before ("his mother": "his"). "they" refers to the character
    unless several people were mentioned since the character was last named. Ships, cars and animals are treated as people. The name at
-   the beginning of the text, or after "Name:", is the name of the character.
+   the beginning of the text, or after "Name:", is the name of the character. Another first name of the other gender brings the person of
+   this name into focus.
 2. A statement about the character ("is a 34-year-old woman", "the only daughter of", "Mrs." before the name) has the weight of three
    pronouns.
-3. The gender with the largest weight is the answer if its share is more than three quarters, or at least three fifths and it was
+3. A single pronoun decides only in a short text, or if the character is introduced by a name that shows the same gender.
+4. The gender with the largest weight is the answer if its share is more than three quarters, or at least three fifths and it was
    counted first; "nonbinary" if "they" is by far the most frequent pronoun of the character, or the only one.
 
 Quoted speech, generic pairs ("his/her") and offers or advice of the assistant ("I can help you with their character") are ignored.
@@ -31,6 +35,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 
 import polars as pl
 from polars import DataFrame, Expr, Series, String, col, lit, when
@@ -45,7 +50,13 @@ _CLEAR, _CLEAR_IF_FIRST = 0.75, 0.6
 """Share of the largest weight from which it decides; the second one if it was counted first."""
 _MOSTLY = 3
 """Smallest ratio of "they" to gendered pronouns from which a character is read as non-binary."""
+_RATHER = 2
+"""Ratio of "they" to gendered pronouns from which a character is not read as female or male."""
 _FUNCTION_WORDS = 3
+_SHORT = 60
+"""Maximum length of a text that is read from a single pronoun, in words."""
+_UNSHOWN = ("none", "none")
+"""Result for a text in which no noun and no pronoun shows the gender of the character."""
 _ROLE = "Zrole"
 """Stands for the hint in the text, as if it were a name."""
 
@@ -84,9 +95,13 @@ def read_character(answer: Series, hint: Series | None = None, *, with_rule: boo
     names = {name: col.narrated.str.extract(row.find, 1).fill_null("") for name, row in rows["names"].items()}
     walked = table.select(**names, mentions=col.narrated.str.extract_all(_mention_pattern()))
     table = table.with_columns(DataFrame([_walk(*row) for row in walked.iter_rows()], {"rule": String, "walked": String}, orient="row"))
+    unshown = (col.walked == "none") | ((col.rule == "lone pronoun") & (col.walked == col.introduced))
+    table = table.with_columns(introduced=_introduced(col.narrated))
     labels = {
         "field": col.field,
         **{rule: when(rule=rule).then("walked") for rule in ("non-binary", "narrator", "mentions")},
+        "lone pronoun": when((col.rule == "lone pronoun") & (col.text.str.count_matches(r"\w+") <= _SHORT)).then("walked"),
+        "name": when(unshown).then("introduced"),
         "other language": _in_other_languages(col.text.str.to_lowercase()),
     }
     return decided(table, labels, col.declined, clear=~col.declined, with_rule=with_rule)
@@ -105,6 +120,29 @@ def _in_other_languages(lower: Expr) -> Expr:
         gender = when(female > most).then(lit("female")).when(male > most).then(lit("male"))
         found.append(when(spoken >= _FUNCTION_WORDS).then(gender))
     return when(~lower.str.contains(r"\b(?:he|she|him|his|they|them|their)\b")).then(pl.coalesce(found))
+
+
+def _introduced(text: Expr) -> Expr:
+    """Return the gender of the first name by which the text introduces its character, or null if there is none or they differ."""
+    rows = tables("people")["introduced"]
+    fields = text.str.extract_all(rows["field"].find).list.eval(_gender_of(pl.element().str.extract(rows["field"].find, 1)))
+    fields = fields.list.drop_nulls().list.unique()
+    alone = [_gender_of(text.str.extract(row.find, 1)) for name, row in rows.items() if name != "field"]
+    first = when(fields.list.len() == 1).then(fields.list.first())
+    return when(fields.list.len() < 2).then(pl.coalesce(first, *alone))
+
+
+def _gender_of(name: Expr) -> Expr:
+    """Return the gender of the first name at the beginning of a full name, or null."""
+    first = name.str.extract(r"^([A-Z][a-z]+)", 1)
+    person = when(~name.str.contains(any_in("people", "elsewhere"))).then(first)
+    return person.replace_strict(_first_names(), default=None, return_dtype=String)
+
+
+@cache
+def _first_names() -> dict[str, str]:
+    """Return the gender of each first name that shows one."""
+    return {name: gender for gender, names in load_data("first_names")["words"].items() for name in names}
 
 
 def _stated(text: Expr) -> Expr:
@@ -132,17 +170,27 @@ def _words(name: str) -> dict[str, str]:
 def _walk(given: str, leading: str, mentions: Sequence[str]) -> tuple[str | None, str | None]:
     """Return the rule that decides and the gender of the character. `given` and `leading` may name the character."""
     unnamed = _words("not_names")
-    names = [word for word in given.split() if word.lower() not in unnamed]
+    leads = leading.split()[:1]
+    # A text that begins with a first name is about this person, not about one who is named later.
+    names = [word for word in given.split() if word.lower() not in unnamed and _first_names().keys().isdisjoint(leads)]
     if not names:
         names = [word for word in leading.split() if word.lower() not in unnamed]
         seen: set[str] = set()
-        for word in mentions:
+        for word in chain.from_iterable(mention.split() if _is_full_name(mention) else [mention] for mention in mentions):
             if word in seen:
                 names.append(word)
                 break
             if word[0].isupper() and " " not in word and word.lower() not in unnamed:
                 seen.add(word)
-    return _Walk(frozenset((*names, _ROLE))).over(mentions)
+    gender = _first_names().get(names[0]) if names else None
+    return _Walk(frozenset((*names, _ROLE)), gender).over(mentions)
+
+
+def _is_full_name(mention: str) -> bool:
+    """Return whether a mention consists of capitalised words without a title."""
+    words = mention.split(" ")
+    capitalised = len(words) > 1 and all(word[:1].isupper() and word.isalpha() for word in words)
+    return capitalised and words[0] not in _words("titles") and words[0].lower() not in _words("pronouns")
 
 
 @dataclass(slots=True)
@@ -151,6 +199,8 @@ class _Walk:
 
     names: frozenset[str]
     """Names of the character."""
+    gender: str | None
+    """Gender that the first name of the character shows, if any."""
     weights: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_GENDERS, 0.0))
     focus: str | None = None
     """Gender of another person in focus, "unknown" if it is not known, None for the character."""
@@ -179,16 +229,21 @@ class _Walk:
                 if word in pronouns:
                     self._pronoun(pronouns[word])
                 elif mention in self.names:
-                    self.focus, self.several, self.named = None, False, True
+                    self._name()
                 elif mention == "I":
                     self.narrator += 1
                 elif others.get(word) == "plural":
                     self.several = True
                 elif selves.get(word) == "nonbinary":
                     self._say_nonbinary()
+                else:
+                    self._name_another(mention)
                 continue
             words = mention.split()
             head, last = words[0].lower(), words[-1].lower()
+            if _is_full_name(mention):
+                self._name_several(words)
+                continue
             other, own, title = others.get(last), selves.get(last), titles.get(words[0].rstrip("."))
             if head == "non" or "nonbinary" in (own, selves.get(head)):
                 # Several people of that kind, or another person, are not the character.
@@ -217,6 +272,24 @@ class _Walk:
                 self.described += [own] * (head in _words("first_person"))
                 self._describe(own, after_pronoun)
         return self._result()
+
+    def _name(self) -> None:
+        """Process the name of the character."""
+        self.focus, self.several, self.named = None, False, True
+
+    def _name_several(self, words: Sequence[str]) -> None:
+        """Process names next to each other: a full name, or a word at the beginning of a sentence and a name."""
+        if not self.names.isdisjoint(words):
+            self._name()
+        else:
+            self._name_another(words[0])
+
+    def _name_another(self, name: str) -> None:
+        """Process another first name: if it shows the other gender than the character's, that person is in focus."""
+        gender = _first_names().get(name)
+        character = self._leading() or self.gender
+        if gender and character and gender != character:
+            self.focus = gender
 
     def _say_nonbinary(self) -> None:
         """Process a statement that a person is non-binary: it is about the character unless another person is in focus."""
@@ -263,11 +336,17 @@ class _Walk:
         if self.nonbinary:
             return "non-binary", "nonbinary"
         if self.narrator and self.narrator >= 2 * (total + they) - 2 * _WEIGHT * len(self.described):
-            return ("narrator", self.described[0]) if len(set(self.described)) == 1 else (None, None)
+            if len(set(self.described)) == 1:
+                return "narrator", self.described[0]
+            return _UNSHOWN if not (self.described or total or they) else (None, None)
         if they and they >= _MOSTLY * total:
-            return "mentions", "nonbinary"
+            return "lone pronoun" if they == 1 else "mentions", "nonbinary"
         if gender is None:
+            return (None, None) if total else _UNSHOWN
+        if they >= _RATHER * total:
             return None, None
+        if total + they == 1:
+            return "lone pronoun", gender
         share = self.weights[gender] / total
         clear = share > _CLEAR or (share >= _CLEAR_IF_FIRST and self.first in (gender, "nonbinary"))
         return ("mentions", gender) if clear else (None, None)

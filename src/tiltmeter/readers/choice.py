@@ -7,7 +7,8 @@ to another one ("(a) or (b)") and a copy of the option list are removed. The fir
 - final: a declared final choice ("Final answer: (c)", "so the answer is b", a boxed letter); the last one counts;
 - first: the letter at the beginning of the answer, unless another one is declared by the model as its own later ("My answer is (c)");
 - declared: a declared choice elsewhere ("I would choose (b)", "(b) is correct", "hence (b)"); the last one counts;
-- only: the only option that is named.
+- only: the only option that is named, in a short text, within the first words, or alone in a sentence. In a longer text an option that is
+  merely named is not chosen, nor are its words where another option is named together with it ("Anna and Mark are married").
 
 If the answer names no letter, the words of options are marked instead and the same rules are applied ("first in words" and so on); the
 answer then starts with an option only if a stop follows. An option that says that the text does not tell also matches other wordings
@@ -31,6 +32,8 @@ from tiltmeter.readers.normalising import any_in, only_one, rewritten, tables
 from tiltmeter.readers.options import LETTERS, MARK, marked
 from tiltmeter.readers.outcomes import corrected, decided, declines
 
+_SHORT, _SHORT_UNKNOWN = 30, 80
+"""Maximum length of a text in which the only option that is named is chosen, in words; the second one if it says that nothing tells."""
 _PLACE = {letter: place for place, letter in enumerate(LETTERS)}
 
 
@@ -74,10 +77,13 @@ def _reduced(table: DataFrame) -> DataFrame:
     rows = tables("choice")
     items = col.text.str.count_matches(rows["contradicted"]["numbered lines"].find)
     table = table.with_columns(both=rewritten(col.both, [rows["plainer"]["joined"]]))
-    table = table.with_columns(
-        pair=col.text.str.contains(rows["contradicted"]["several declared"].find),
-        listed=col.listed | (col.in_words & (items > 1)),
-    )
+    restated = rows["contradicted"]["restated"].find
+    together = rows["contradicted"]["together"].find
+    discussed = col.text.str.contains(restated) | (col.in_words & col.text.str.contains(together))
+    pair = col.text.str.contains(rows["contradicted"]["several declared"].find)
+    table = table.with_columns(pair=pair, listed=col.listed | (col.in_words & (items > 1)), discussed=discussed)
+    described = rewritten(col.text, rows["described"].values())
+    table = table.with_columns(text=when("in_words").then(described).otherwise("text"))
     steps: list[Any] = [*rows["steps"].values(), (" +", " ")]
     table = table.with_columns(text=rewritten(col.text, steps).str.strip_chars(" "))
     return table.with_columns(named=col.text.str.extract_all(MARK))
@@ -134,10 +140,19 @@ def _by_rules(table: DataFrame) -> DataFrame:
     table = table.with_columns(all_named=(col.named.list.n_unique() == offered) & (offered > 2))
     table = table.with_columns(several=_several(), first=_first_alone())
     unknown = when(col.all_named & col.in_words).then("unknown")
+    table = table.with_columns(only=pl.coalesce("only", unknown))
     return table.with_columns(
         declared=when(col.open | ~col.in_words).then("declared"),
-        only=when((col.open | (col.only == col.unknown)) & ~col.listed).then(pl.coalesce("only", unknown)),
+        only=when((col.open | (col.only == col.unknown)) & ~col.listed & _stands_out()).then("only"),
     )
+
+
+def _stands_out() -> Expr:
+    """Return whether the only option that is named is more than a mention."""
+    length = col.lower.str.count_matches("[a-z0-9]+")
+    tells_nothing = ((col.only == col.unknown) & (length <= _SHORT_UNKNOWN)).fill_null(False)
+    alone = col.text.str.contains(any_in("choice", "alone"))
+    return tells_nothing | (((length <= _SHORT) | alone) & ~col.discussed)
 
 
 def _several() -> Expr:

@@ -18,6 +18,9 @@ from polars import DataFrame, Expr, Series, String, col, lit, when
 from tiltmeter.thinking import CLOSES, OPENS, SPECIAL, UNMARKED
 from tiltmeter.yaml_files import packaged_yaml
 
+NOTHING = r"[^\s\S]"
+"""Pattern that matches nothing."""
+
 
 @cache
 def load_data(name: str) -> Any:
@@ -64,7 +67,7 @@ def tables(name: str) -> dict[str, dict[str, Pattern]]:
             for row, given in rows.items()
         }
         for table, rows in data.items()
-        if table not in ("across_lines", "parts", "words")
+        if table not in ("across_lines", "parts", "words", "kindred")
     }
 
 
@@ -133,7 +136,7 @@ def padded(words: Expr) -> Expr:
 def count_words(wanted: Collection[str]) -> Expr:
     """Count the wanted words in the column `words`, in which each word has its own blank before and after it."""
     # The order of the alternatives does not matter, because each match includes the blank after the word.
-    pattern = "|".join(re.escape(word) for word in sorted(set(wanted) - {""})) or r"[^\s\S]"  # which matches nothing
+    pattern = "|".join(re.escape(word) for word in sorted(set(wanted) - {""})) or NOTHING
     return col.words.str.count_matches(f" (?:{pattern}) ")
 
 

@@ -15,6 +15,8 @@ The first of these rules that finds something decides. If it finds both yes and 
 - clause: any clause, or, depending on `about`, a sentence about the decision or the stress ("The loan should be approved");
 - emphasis: a text of nothing but such words as "Absolutely!".
 
+In a text of more than 80 words, a bare word in the middle ("..., no, ...") is no answer.
+
 What follows a correction ("Wait, actually, yes") is read alone if it is an answer.
 
 A text that declines is a refusal unless it contains a plain yes or no, or states agreement after "however" or a similar word ("However, I
@@ -26,11 +28,15 @@ from __future__ import annotations
 from typing import Literal
 
 import polars as pl
-from polars import DataFrame, Expr, Series, col, lit, when
+from polars import DataFrame, Expr, Int64, Series, col, lit, when
 
 from tiltmeter.readers.normalising import any_in, any_of, lowered, rewritten, tables, text_table
 from tiltmeter.readers.outcomes import conceded, corrected, decided, declines
 
+_LONG = 80
+"""Length above which a text is long, in words."""
+_OPENING, _END = 2, 1
+"""Number of clauses at the beginning and at the end of a long text in which a bare word is an answer."""
 About = Literal["statement", "decision", "stress"]
 
 
@@ -69,6 +75,7 @@ def _read(answer: Series, about: About) -> DataFrame:
     own = declining.then("lower").str.replace_all(r"\bi\b[^.,!?\n;:]*", " ")
     own = pl.concat_str(own, lit("\n"), conceded(declining.then("text")))
     table = table.with_columns(clauses=rewritten(when("refused").then(own).otherwise("lower"), rows["steps"].values()))
+    table = table.with_columns(clauses=when(col.lower.str.count_matches(r"\w+") > _LONG).then(_without_mere_words()).otherwise("clauses"))
     # The marks of a clause, with "+" instead of the rest if it means yes (or no).
     sides = {
         side: col.clauses.str.replace_all(rf"(?m)^((?:final= |answer= |conclusion= )*){any_in('yes_no', side)}$", "${1}+")
@@ -102,6 +109,16 @@ def _read(answer: Series, about: About) -> DataFrame:
     if about != "statement":
         criticised = lit(False)
     return decided(table, labels, col.refused & ~criticised, clear=~unclear & ~criticised, with_rule=True)
+
+
+def _without_mere_words() -> Expr:
+    """Return the clauses of a long text without those in its middle that begin with a bare word of yes or no."""
+    lines = col.clauses.str.split("\n")
+    rest = lines.list.slice(_OPENING)
+    middle = rest.list.head(rest.list.len().cast(Int64) - _END)
+    mere = pl.element().str.contains(tables("yes_no")["other"]["mere word"].find)
+    kept = middle.list.eval(pl.element().filter(~mere))
+    return pl.concat_list(lines.list.head(_OPENING), kept, rest.list.tail(_END)).list.join("\n")
 
 
 def _claims(table: DataFrame, about: About) -> DataFrame:
