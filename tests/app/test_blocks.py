@@ -17,11 +17,11 @@ from tiltmeter.runs import Run
 pytestmark = pytest.mark.verify
 
 
-def explored(blocks: list[Block], runs: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def explored(blocks: list[Block], probes_only: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The HTML that the explorer shows of a run whose report has these blocks."""
-    monkeypatch.setenv("TILTMETER_RUNS", str(runs))
+    monkeypatch.setenv("TILTMETER_RUNS", str(probes_only))
     monkeypatch.setattr(Run, "report_of", lambda _: Report([ABOUT], blocks))
-    monkeypatch.setattr(sys, "argv", ["explorer", str(runs / "probes"), str(runs / "journal.sqlite")])
+    monkeypatch.setattr(sys, "argv", ["explorer", str(probes_only / "probes"), str(probes_only / "journal.sqlite")])
     page = AppTest.from_file(explorer.__file__, default_timeout=60).run()
     assert not page.exception
     assert not page.error
@@ -30,14 +30,14 @@ def explored(blocks: list[Block], runs: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("kind", CASES)
-def test_each_kind(kind: str, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_kind(kind: str, probes_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     block, words = CASES[kind]
-    shown = seen(explored([block], runs, monkeypatch)).lower()
+    shown = seen(explored([block], probes_only, monkeypatch)).lower()
     for word in words:
         assert word.lower() in shown, (word, shown)
 
 
-def test_nothing_from_outside_acts(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = explored(hostile(), runs, monkeypatch)
+def test_nothing_from_outside_acts(probes_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = explored(hostile(), probes_only, monkeypatch)
     assert "<script" not in shown
     assert "\x1b" not in shown

@@ -28,7 +28,9 @@ pytestmark = pytest.mark.verify
 
 __all__ = ["browser"]  # a fixture
 
-N = 50
+N = 16
+PRESSED = 48
+"""Keys pressed in a hurry."""
 LABELS = ("yes", "no", "refused", "unclear")
 KEYS = dict(zip(LABELS, "12xu", strict=True))
 WAIT = 60_000
@@ -45,26 +47,30 @@ def originals(shared: Path, runs: Path) -> Path:
     return runs
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which the server runs; the runs are in `runs`."""
+    return tmp_path_factory.mktemp("labelling")
+
+
 @pytest.fixture
-def own(originals: Path, tmp_path: Path) -> Callable[[str], Path]:
+def own(originals: Path, home: Path, request: pytest.FixtureRequest) -> Callable[[str], Path]:
     """Copies of runs for one test."""
 
     def copied(name: str) -> Path:
-        return Path(shutil.copytree(originals / name, tmp_path / "runs" / name))
+        return Path(shutil.copytree(originals / name, home / "runs" / f"{name}-{request.node.name[5:25]}"))
 
     return copied
 
 
-@pytest.fixture
-def serving(shared: Path, tmp_path: Path) -> Callable[[], AbstractContextManager[str]]:
-    """Start a server of the test's own runs."""
+@pytest.fixture(scope="module")
+def serving(shared: Path, home: Path) -> Callable[[], AbstractContextManager[str]]:
+    """Start a server of the copied runs."""
 
     @contextmanager
     def served() -> Iterator[str]:
         port = free_port()
-        home = tmp_path / "home"
-        home.mkdir(exist_ok=True)
-        environment = user_environment(shared, tmp_path / "runs") | {"HOME": str(home)}
+        environment = user_environment(shared, home / "runs") | {"HOME": str(home)}
         server = begin(["view", "--no-browser", "--port", str(port)], home, environment, stderr=subprocess.STDOUT)
         try:
             for _ in range(600):
@@ -81,6 +87,13 @@ def serving(shared: Path, tmp_path: Path) -> Callable[[], AbstractContextManager
         assert "Traceback" not in said
 
     return served
+
+
+@pytest.fixture(scope="module")
+def address(serving: Callable[[], AbstractContextManager[str]]) -> Iterator[str]:
+    """The address of a server that several tests use."""
+    with serving() as served:
+        yield served
 
 
 class Desk(Visit):
@@ -144,7 +157,7 @@ def stored(run: Path, annotator: str) -> pl.DataFrame:
     return pl.read_csv(run / "labels.csv").filter(annotator=annotator)
 
 
-def test_fifty_labels_by_keyboard_survive_an_interruption_and_two_annotators_are_compared(
+def test_labels_by_keyboard_survive_an_interruption_and_two_annotators_are_compared(
     own: Callable[[str], Path], serving: Callable[[], AbstractContextManager[str]], visiting: Callable[..., AbstractContextManager[Desk]]
 ) -> None:
     run = own("direct")
@@ -152,19 +165,19 @@ def test_fifty_labels_by_keyboard_survive_an_interruption_and_two_annotators_are
     anna = [LABELS[i % 4] for i in range(N)]
     bert = [LABELS[i % 3] for i in range(N)]
     with serving() as address, visiting(address) as desk:
-        desk.start("direct", "anna")
-        desk.label(anna[:20])
-    assert stored(run, "anna")["label"].to_list() == anna[:20]  # although browser and server have ended
+        desk.start(run.name, "anna")
+        desk.label(anna[:5])
+    assert stored(run, "anna")["label"].to_list() == anna[:5]  # although browser and server have ended
     with serving() as address:
         with visiting(address) as desk:
-            desk.start("direct", "anna")
-            desk.progress(f"20 of {N}")
+            desk.start(run.name, "anna")
+            desk.progress(f"5 of {N}")
             desk.at(0)
-            assert desk.texts() == [drawn["answer"][20], drawn["prompt"][20]]
-            desk.label(anna[20:], 20)
+            assert desk.texts() == [drawn["answer"][5], drawn["prompt"][5]]
+            desk.label(anna[5:], 5)
             desk.page.get_by_text("How well the responses were read").wait_for()
         with visiting(address) as desk:
-            desk.start("direct", "bert")
+            desk.start(run.name, "bert")
             desk.progress(f"0 of {N}")
             desk.at(0)
             shown = desk.page.get_by_test_id("stMain").inner_text()
@@ -186,11 +199,11 @@ def test_fifty_labels_by_keyboard_survive_an_interruption_and_two_annotators_are
 
 
 def test_undo_replaces_a_label_and_what_was_skipped_comes_last(
-    own: Callable[[str], Path], serving: Callable[[], AbstractContextManager[str]], visiting: Callable[..., AbstractContextManager[Desk]]
+    own: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
 ) -> None:
     run = own("direct")
-    with serving() as address, visiting(address) as desk:
-        desk.start("direct", "anna", 4)
+    with visiting(address) as desk:
+        desk.start(run.name, "anna", 4)
         desk.label(["yes", "no"])
         desk.at(2)
         desk.page.keyboard.press("Backspace")
@@ -221,14 +234,14 @@ def test_undo_replaces_a_label_and_what_was_skipped_comes_last(
 
 
 def test_a_hurried_annotator_changes_no_label_given_before(
-    own: Callable[[str], Path], serving: Callable[[], AbstractContextManager[str]], visiting: Callable[..., AbstractContextManager[Desk]]
+    own: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
 ) -> None:
     run = own("direct")
-    drawn = sample(load(run), N, "direct", "sim/mild")
-    with serving() as address, visiting(address) as desk:
-        desk.start("direct", "anna")
+    drawn = sample(load(run), PRESSED, "direct", "sim/mild")
+    with visiting(address) as desk:
+        desk.start(run.name, "anna", PRESSED)
         desk.at(0)
-        for press in range(48):  # often before the page is complete, when the browser has buttons of two responses
+        for press in range(PRESSED):  # often before the page is complete, when the browser has buttons of two responses
             desk.page.keyboard.press("12"[press % 2])
             desk.page.wait_for_timeout(25 * (press % 16))
         desk.settle()
@@ -238,11 +251,11 @@ def test_a_hurried_annotator_changes_no_label_given_before(
 
 
 def test_numbers_are_typed_and_the_results_updated_at_any_time(
-    own: Callable[[str], Path], serving: Callable[[], AbstractContextManager[str]], visiting: Callable[..., AbstractContextManager[Desk]]
+    own: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
 ) -> None:
     run = own("countries")
-    with serving() as address, visiting(address) as desk:
-        desk.start("countries", "anna", 5)
+    with visiting(address) as desk:
+        desk.start(run.name, "anna", 5)
         desk.at(0)
         desk.page.get_by_label("Value").focus()
         for i, number in enumerate(("0.25", "-1", "1e-3"), 1):
@@ -260,18 +273,18 @@ def test_numbers_are_typed_and_the_results_updated_at_any_time(
 
 
 def test_a_label_that_cannot_be_stored_is_one_sentence_and_is_asked_again(
-    own: Callable[[str], Path], serving: Callable[[], AbstractContextManager[str]], visiting: Callable[..., AbstractContextManager[Desk]]
+    own: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
 ) -> None:
     run = own("direct")
-    own("words")
-    with serving() as address, visiting(address) as desk:
-        desk.start("words", "anna")
+    words = own("words")
+    with visiting(address) as desk:
+        desk.start(words.name, "anna")
         desk.page.get_by_text(re.compile("no responses with labels to check")).wait_for()
         desk.page.get_by_label("Your name").fill(" ")
         desk.page.keyboard.press("Enter")
         desk.settle()
         assert desk.page.get_by_test_id("stProgress").count() == 0
-        desk.start("direct", "anna", 3)
+        desk.start(run.name, "anna", 3)
         desk.at(0)
         with only_writer(run):
             desk.page.keyboard.press("1")
@@ -287,7 +300,7 @@ def test_a_label_that_cannot_be_stored_is_one_sentence_and_is_asked_again(
 
 
 def test_hostile_texts_are_texts_on_a_telephone_too(
-    own: Callable[[str], Path], serving: Callable[[], AbstractContextManager[str]], visiting: Callable[..., AbstractContextManager[Desk]]
+    own: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
 ) -> None:
     run = own("stories")
     texts = pl.Series(HOSTILE)
@@ -297,8 +310,8 @@ def test_hostile_texts_are_texts_on_a_telephone_too(
     mentions = run / "stages" / "mentions.parquet"
     pl.read_parquet(mentions).with_columns(phrase=pl.format("{} {}", pl.lit(IMAGE), "phrase")).write_parquet(mentions)
     seen: set[str] = set()
-    with serving() as address, visiting(address, 390) as desk:
-        desk.start("stories", IMAGE, 200)
+    with visiting(address, 390) as desk:
+        desk.start(run.name, IMAGE, 200)
         for visit in range(200):
             desk.at(visit)
             answer, prompt = desk.texts()

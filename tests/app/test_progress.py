@@ -18,14 +18,14 @@ pytestmark = pytest.mark.verify
 
 
 @pytest.fixture
-def begun(runs: Path, tmp_path: Path) -> Path:
+def begun(probes_only: Path, tmp_path: Path) -> Path:
     """The folder of a run of two models as it is while they are asked, beside a journal of its own with every answer."""
     path = tmp_path / "begun"
     path.mkdir()
     for name in ("study.yaml", "design.parquet"):
-        shutil.copy(runs / "probes" / name, path)
+        shutil.copy(probes_only / "probes" / name, path)
     (path / ".lock").touch()
-    with sqlite3.connect(runs / "journal.sqlite") as source, sqlite3.connect(tmp_path / "journal.sqlite") as target:
+    with sqlite3.connect(probes_only / "journal.sqlite") as source, sqlite3.connect(tmp_path / "journal.sqlite") as target:
         source.backup(target)
     source.close()
     target.close()

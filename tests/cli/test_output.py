@@ -185,7 +185,7 @@ def test_the_average_is_over_graded_metrics(tiltmeter: Tiltmeter, tmp_path: Path
 
 @pytest.mark.verify
 def test_demo_says_what_is_planted_and_what_was_found(tiltmeter: Tiltmeter) -> None:
-    done = tiltmeter("demo --limit 20 --display none --out run", exits=0, says="not a language model")
+    done = tiltmeter("demo --limit 20 --cells 4 --questions 2 --display none --out run", exits=0, says="not a language model")
     assert "about 0.08 away" in done.stderr
     assert "of 19 key metrics contain the planted value." in done.stdout
     held = int(done.stdout.partition("intervals of ")[2].split()[0])

@@ -23,7 +23,7 @@ from tiltmeter.runs import report_of
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [pytest.mark.verify, pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: pages are not looked at in a browser")]
 STUDIES: dict[str, dict[str, Any]] = {
-    "probes": {"study": "genderbench", "model": ["sim/biased", "sim/fair"], "limit": 20},
+    "probes": {"study": "genderbench", "model": ["sim/biased", "sim/fair"], "limit": 20, "params": {"wording": "plain"}},
     "one": {"study": "genderbench", "model": "sim/mild", "limit": 20},
     "countries": {"study": "benchmarks/g20", "model": "sim/biased", "limit": 8},
     "stories": {"study": "associations/gender", "model": "sim/biased", "limit": 20},
