@@ -55,9 +55,10 @@ def _lowered(answer: Series, option_texts: Series) -> DataFrame:
 
 
 def _option(place: int, stops: list[Pattern]) -> Expr:
-    """Return the words of the option at a place, or null."""
+    """Return the words of the option at a place, or null; an option that is itself a letter ("b") has no words."""
     words = lowered(col.options.list.get(place, null_on_oob=True))
-    return _spaced(rewritten(words, stops))
+    is_letter = words.str.contains(r"^\W*[a-e]\W*$")
+    return _spaced(rewritten(when(is_letter).then(lit("")).otherwise(words), stops))
 
 
 def _spaced(text: Expr) -> Expr:
