@@ -52,6 +52,9 @@ from tiltmeter.thinking import split_thinking
 
 SMALL = 20_000_000
 """Number of parameters below which a model uses one thread on a CPU: several threads would mostly wait for each other."""
+LONGER = 2
+"""Largest ratio of the lengths of two prompts in one batch, beside MARGIN tokens: shorter prompts are padded to the longest."""
+MARGIN = 64
 LINGER = 0.005
 """Seconds without a new request after which an incomplete batch starts: a run sends its requests one after the other."""
 _WHAT = "causal language model"
@@ -290,10 +293,18 @@ class LocalModel(NamedModel):
         if not self._waiting:
             return []
         oldest = self._waiting[0].row
-        alike = [one for one in self._waiting if one.row.recipe == oldest.recipe and bool(one.row.open_box) == bool(oldest.open_box)]
+        alike = [request for request in self._waiting if _fits_beside(request.row, oldest)]
         batch = sorted(alike, key=lambda request: abs(len(request.row.ids) - len(oldest.ids)))[: self._size]
         self._waiting = [request for request in self._waiting if request not in batch]
         return batch
+
+
+def _fits_beside(row: PromptRow, oldest: PromptRow) -> bool:
+    """Return whether a prompt can be answered in one batch with the oldest: by the same recipe, and of similar length."""
+    if row.recipe != oldest.recipe or bool(row.open_box) != bool(oldest.open_box):
+        return False
+    shorter, longer = sorted((len(row.ids), len(oldest.ids)))
+    return longer <= LONGER * shorter + MARGIN
 
 
 class PipelineModel(LocalModel):
