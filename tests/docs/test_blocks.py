@@ -198,8 +198,6 @@ def filled(words: list[str]) -> list[str]:
         words = ["COUNTRIES" if word == "RUN" else word for word in words]
     values = {"URL": address, "http://127.0.0.1:8000/v1": address, "NAME": "any", "...": "sim/mild", **TINY}
     words = needed(words)
-    if words[1] == "demo":
-        words = [*words, "--limit", "2", "--cells", "4", "--questions", "2"]
     done = [values.get(word, word) for word in words]
     if words[1] == "run" and "--limit" in done:  # the limit is TILTMETER_LIMIT
         place = done.index("--limit")
@@ -213,6 +211,8 @@ def check_command(words: list[str], block: Block, exits: int) -> None:
     match words[0]:
         case "tiltmeter" if words[1] == "view":
             assert (ROOT / "tests" / "app" / "test_explorer.py").is_file(), "it serves until it is stopped; that test opens it in a browser"
+        case "tiltmeter" if words[1] == "demo":  # tests/cli/test_output.py runs it
+            assert words[2:] == [], where
         case "tiltmeter":
             status, said = obey_apart(filled(words), Path()) if block.page.name == "plugins.md" else obey(filled(words))
             # Whether a gate fails depends on the model; that it can decide does not. Answers of these tests are to few prompts.
