@@ -220,3 +220,17 @@ def test_long_and_short_prompts_share_no_batch_more_than_they_must(chat_model: M
     random.Random(1).shuffle(lengths)
     answers(local(chat_model(), batch_size="4"), ["one " * length for length in lengths], Sampling(temperature=0.0, max_tokens=2))
     assert [(len(batch), max(batch) - min(batch) < 8) for batch in seen] == [(4, True)] * 2
+
+
+def test_short_prompts_are_not_padded_to_a_much_longer_one(chat_model: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches: list[list[int]] = []
+
+    def watched(loaded: Any, rows: Sequence[Any], *more: Any) -> Any:
+        batches.append([len(row.ids) for row in rows])
+        return generate_batch(loaded, rows, *more)
+
+    monkeypatch.setattr("tiltmeter.models.huggingface.generate_batch", watched)
+    prompts = ["one " * length for length in (3, 200, 5, 210)]
+    answers(local(chat_model(), batch_size="4"), prompts, Sampling(temperature=0.0, max_tokens=2))
+    assert sorted(map(len, batches)) == [2, 2]
+    assert all(max(lengths) - min(lengths) < 100 for lengths in batches)
