@@ -40,7 +40,13 @@ WRITTEN = {"yaml": "mine.yaml", "python": "answer.py"}
 OWN = {"csv": "prompts.csv", "python": "my_probe.py", "yaml": "grid.yaml"}
 """The files of one's own, which other pages name, too."""
 PROVIDERS = ("OPENAI", "OLLAMA", "VLLM", "LLAMACPP", "OPENROUTER", "TOGETHER", "DEEPINFRA", "GROQ", "GEMINI", "ANTHROPIC", "TILTMETER")
-TINY = {"hf/Qwen/Qwen3-0.6B": f"hf/{ROOT / 'tests' / 'fixtures' / 'storyteller'}", "any/mistral:mistral-small-latest": "sim/mild"}
+STORYTELLER = f"hf/{ROOT / 'tests' / 'fixtures' / 'storyteller'}"
+STAND_INS = {
+    "hf/Qwen/Qwen3-0.6B": STORYTELLER,
+    "hf/models/my-model": STORYTELLER,
+    "hf/models/qwen.Q4_K_M.gguf": STORYTELLER,
+    "any/mistral:mistral-small-latest": "sim/mild",
+}
 """Weights and vendors that cannot be had here, and what stands for them."""
 
 
@@ -196,7 +202,7 @@ def filled(words: list[str]) -> list[str]:
         words = ["STORIES" if word == "RUN" else word for word in words]
     elif "RUN" in words and any("vader" in word for word in words):
         words = ["COUNTRIES" if word == "RUN" else word for word in words]
-    values = {"URL": address, "http://127.0.0.1:8000/v1": address, "NAME": "any", "...": "sim/mild", **TINY}
+    values = {"URL": address, "http://127.0.0.1:8000/v1": address, "NAME": "any", "...": "sim/mild", **STAND_INS}
     words = needed(words)
     done = [values.get(word, word) for word in words]
     if words[1] == "run" and "--limit" in done:  # the limit is TILTMETER_LIMIT
