@@ -84,9 +84,9 @@ def _here(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
 
 def forget_modules_of(folder: Path) -> None:
     """The next command may find others of these names."""
+    inside = f"{folder}{os.sep}"
     for name, module in [*sys.modules.items()]:
-        place = getattr(module, "__file__", None)
-        if place and Path(place).is_relative_to(folder):
+        if (getattr(module, "__file__", None) or "").startswith(inside):
             del sys.modules[name]
     importlib.invalidate_caches()
 

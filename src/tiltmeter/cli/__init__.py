@@ -48,14 +48,14 @@ def _run_command() -> int:
     _check_text()
     import typer
 
-    from tiltmeter.cli.application import app
+    from tiltmeter.cli.application import command
     from tiltmeter.errors import Caveat, UnusablePlugin
 
     warnings.simplefilter("ignore", Caveat)  # reports print the caveats
     warnings.simplefilter("always", UnusablePlugin)
     warnings.showwarning = _show_warning
     try:
-        app()
+        command()
     except SystemExit as stop:
         if isinstance(stop.__context__, BrokenPipeError):  # Typer exits with 1 here, which would mean that a gate failed
             raise stop.__context__ from None

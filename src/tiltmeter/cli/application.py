@@ -190,3 +190,6 @@ app.command()(validate)
 app.command()(reanalyse)
 app.command()(view)
 app.command()(export)
+
+command = typer.main.get_command(app)
+"""The command line. Typer would build it again at every call of `app`."""

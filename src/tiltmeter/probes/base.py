@@ -521,10 +521,11 @@ class Probe(MeasuredPart):
         simulated = self.simulate_measures(design, dials, settings.seed)
         if simulated is None:
             return {}
-        found = self.analyse(simulated, dataclasses.replace(settings, resamples=FEW_RESAMPLES))["findings"]
-        known = found.filter(col.key & col.wording.is_null() & col.low.is_not_null())
-        lengths = known.select("metric", (col.high - col.low) / (2 * stats.half_width(1.0, settings.level)))
-        return dict(lengths.iter_rows())
+        probe, few_resamples = self.under(settings.definition), dataclasses.replace(settings, resamples=FEW_RESAMPLES)
+        counted = dataclasses.replace(probe._counted(probe.item_counts(simulated), simulated), formulas=probe._key_formulas)
+        estimates = analysis.estimate_metrics(counted, probe.definition, few_resamples)
+        per_error = 2 * stats.half_width(1.0, settings.level)
+        return {one.named.name: (one.high - one.low) / per_error for one in estimates if one.named.metric.key and one.low <= one.high}
 
     def items_needed(self, errors: Mapping[str, float], items: int, settings: Settings) -> Mapping[str, int]:
         """See Part.items_needed: the interval of the mark must not reach a tier that makes it undecided."""
