@@ -12,6 +12,8 @@ demo: $(VENV)/.installed
 	$(BIN)/tiltmeter run associations/gender --model hf/tests/fixtures/storyteller -M batch_size=200 --max-connections 200 --judge sim/fair --limit 20 -P encoder=none -P names=grid
 
 test: export PYTHONDONTWRITEBYTECODE =
+# The test processes together use all cores. `make verify` keeps the threads of Polars, on which the order of rows might depend.
+test: export POLARS_MAX_THREADS = 1
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not verify" --session-timeout=1800 -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') # one more: some tests mostly wait
 
