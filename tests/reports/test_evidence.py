@@ -52,6 +52,7 @@ def browser() -> Iterator[Any]:
 
 def opened(browser: Any, page: Path, *, width: int = 1280, dark: bool = False, **options: Any) -> Any:
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", **options)
+    context.set_default_timeout(120_000)  # milliseconds: other processes may be busy
     found = context.new_page()
     found.goto(page.as_uri())
     return found
