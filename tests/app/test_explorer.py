@@ -270,9 +270,8 @@ class HeldServer(MisbehavingServer):
 
 def test_a_run_is_watched_as_it_grows_until_it_is_done(visit: Visit, shared: Path, runs: Path) -> None:
     with HeldServer(lambda request, nth: "She likes her work.") as server:
-        command = (
-            f"run genderbench/jobs_lum -m compatible/m --base-url {server.url} --max-connections 4 --limit 24 --display none --out growing"
-        )
+        model = f"-m compatible/m --base-url {server.url} --max-connections 4"
+        command = f"run genderbench/jobs_lum {model} --limit 24 --display none --out growing"
         growing = begin(command.split(), runs, user_environment(shared, runs), stderr=subprocess.STDOUT)
         try:
             while not (runs / "growing" / "design.parquet").exists():
@@ -294,6 +293,6 @@ def test_a_run_is_watched_as_it_grows_until_it_is_done(visit: Visit, shared: Pat
             stop(growing)
     shown = [tuple(int(number) for number in ANSWERS.match(text).groups()) for text in seen]
     assert shown == sorted(shown)
-    assert [done for done, _ in shown][0] == 0
+    assert shown[0][0] == 0
     assert {asked for _, asked in shown} == {120}
     assert shown[-1][0] <= 64  # four requests are under way at a time
