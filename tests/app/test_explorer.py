@@ -291,7 +291,7 @@ def test_a_run_is_watched_as_it_grows_until_it_is_done(visit: Visit, shared: Pat
             assert growing.wait(timeout=120) == 0
         finally:
             stop(growing)
-    shown = [tuple(int(number) for number in ANSWERS.match(text).groups()) for text in seen]
+    shown = [tuple(int(number) for number in re.findall(r"\d+", text)) for text in seen]
     assert shown == sorted(shown)
     assert shown[0][0] == 0
     assert {asked for _, asked in shown} == {120}

@@ -271,6 +271,17 @@ def test_refusals_that_a_list_changes_are_a_caveat(tiltmeter: Tiltmeter, tmp_pat
     assert ("constrained-refusals" in gate.stdout) == bool(sentences)
 
 
+def test_only_prompts_with_answers_of_both_kinds_are_compared(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    with refusing(0, 60) as server:
+        tiltmeter(RUN, "60", "--base-url", server.url, "--out", "free", exits=0)
+        tiltmeter(RUN, "200", *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
+    asked = [set(pl.read_parquet(tmp_path / run / "design.parquet")["prompt_id"]) for run in ("run", "free")]
+    both = len(asked[0] & asked[1])
+    (sentence,) = refusals_in(tmp_path / "run")
+    assert f"0% of {both} constrained answers are refusals" in sentence
+    assert f"of {both} free answers to the same prompts" in sentence
+
+
 def test_without_free_answers_only_many_refusals_are_a_caveat(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     for share, expected in ((50, 1), (5, 0)):
         with refusing(share) as server:
@@ -285,4 +296,4 @@ def test_few_prompts_cannot_exclude_a_difference(tiltmeter: Tiltmeter, tmp_path:
         tiltmeter(RUN, "10", "--base-url", server.url, "--out", "free", exits=0)
         tiltmeter(RUN, "10", *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
     (sentence,) = refusals_in(tmp_path / "run")
-    assert "0% of 10 constrained answers are refusals, and 0% of 10 free answers (+0 points, 95% interval -" in sentence
+    assert "0% of 10 constrained answers are refusals, and 0% of 10 free answers to the same prompts (+0 points, 95% interval -" in sentence

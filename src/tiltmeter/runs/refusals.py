@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
-from polars import col
+from polars import LazyFrame, col
 
 from tiltmeter import stats
 from tiltmeter.engine import Journal
 from tiltmeter.models import Model, Sampling
+from tiltmeter.paths import is_file
 from tiltmeter.runs import pipeline
 from tiltmeter.runs.folder import RunFolder
 from tiltmeter.study import REFUSED, MeasuredPart, Part, Settings
@@ -22,7 +23,7 @@ from tiltmeter.study import REFUSED, MeasuredPart, Part, Settings
 MARGIN = 0.1
 """Largest difference of the shares of refusals for which constrained answers need no caveat."""
 FREE = "free_answers"
-"""Key of the status of a part: the number of free answers and of refusals among them, by model."""
+"""Key of the status of a part: by model, the number of free and of constrained answers to the same prompts, and of refusals among them."""
 
 
 class ChangedRefusals(NamedTuple):
@@ -42,20 +43,33 @@ def count_free_refusals(
     journal: Journal,
 ) -> None:
     """Add the counts FREE to the status of each part with constrained answers, for models with free answers in the journal."""
-    if settings.params.get("answers") != "constrained":
+    if settings.params.get("answers") != "constrained" or not is_file(folder.table_path("measures")):
         return
+    constrained = _constrained_answers(folder).select("model", "part", "prompt_id", "outcome").collect()
     for part in parts:
         if not (isinstance(part, MeasuredPart) and getattr(part, "allowed_answers", None)):
             continue
         for model, sampling in models:
             if not getattr(model, "constrains", False):
                 continue
-            answers = pipeline.free_answers(folder, model, sampling, journal, part.name)
+            restricted = constrained.filter(model=model.name, part=part.name)
+            answers = pipeline.free_answers(folder, model, sampling, journal, part.name).join(restricted, on="prompt_id", how="semi")
+            restricted = restricted.join(answers, on="prompt_id", how="semi")
             if answers.height:
-                measures = part.measure(answers, settings.of_part(part.name))
-                refused = int((measures["outcome"] == REFUSED).sum())
-                counts = became[part.name].setdefault(FREE, {})
-                counts[model.name] = {"answers": answers.height, "refused": refused}
+                outcomes = part.measure(answers, settings.of_part(part.name))["outcome"]
+                became[part.name].setdefault(FREE, {})[model.name] = {
+                    "answers": answers.height,
+                    "refused": int((outcomes == REFUSED).sum()),
+                    "constrained": restricted.height,
+                    "constrained_refused": int((restricted["outcome"] == REFUSED).sum()),
+                }
+
+
+def _constrained_answers(folder: RunFolder) -> LazyFrame:
+    """Return the measures of constrained answers."""
+    measures = folder.scan("measures")
+    is_marked = measures.collect_schema().get("constrained") == pl.Boolean
+    return measures.filter("constrained" if is_marked else False)
 
 
 def changed_refusals(folder: RunFolder, parts: Mapping[str, Mapping[str, Any]]) -> Iterator[ChangedRefusals]:
@@ -69,27 +83,25 @@ def changed_refusals(folder: RunFolder, parts: Mapping[str, Mapping[str, Any]]) 
     parts
         The status of each part, as stored in run.json.
     """
-    measures = folder.scan("measures")
-    if measures.collect_schema().get("constrained") != pl.Boolean:
-        return
     refused = (col.outcome == REFUSED).sum().alias("refused")
-    owners = measures.filter("constrained").group_by("model", "part", maintain_order=True)
+    owners = _constrained_answers(folder).group_by("model", "part", maintain_order=True)
     for model, part, size, count in owners.agg(pl.len(), refused).collect().iter_rows():
         free = parts.get(part, {}).get(FREE, {}).get(model)
-        sentence = _without_free(size, count) if free is None else _compared(size, count, free)
+        sentence = _without_free(size, count) if free is None else _compared(free)
         if sentence is not None:
             yield ChangedRefusals(model, part, f"{model}, {part}: {sentence}")
 
 
-def _compared(size: int, refused: int, free: Mapping[str, int]) -> str | None:
-    difference = stats.rate_difference(refused, size, free["refused"], free["answers"])
+def _compared(counts: Mapping[str, int]) -> str | None:
+    size, refused = counts["constrained"], counts["constrained_refused"]
+    difference = stats.rate_difference(refused, size, counts["refused"], counts["answers"])
     low, high = float(difference.low), float(difference.high)
     if low >= -MARGIN and high <= MARGIN:
         return None
     points = f"{100 * float(difference.estimate):+.0f} points, 95% interval {100 * low:+.0f} to {100 * high:+.0f}"
     return (
-        f"{refused / size:.0%} of {size:,} constrained answers are refusals, and {free['refused'] / free['answers']:.0%} of "
-        f"{free['answers']:,} free answers ({points})"
+        f"{refused / size:.0%} of {size:,} constrained answers are refusals, and {counts['refused'] / counts['answers']:.0%} of "
+        f"{counts['answers']:,} free answers to the same prompts ({points})"
     )
 
 
