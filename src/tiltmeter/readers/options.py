@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import polars as pl
-from polars import DataFrame, Expr, Series, String, col, lit, when
+from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
 from tiltmeter.readers.normalising import Pattern, lowered, padded, rewritten, tables, text_table
 from tiltmeter.readers.outcomes import declines
 
 LETTERS = "abcde"
 MARK = "<([a-e])>"
+_STEM = 4
+"""Number of first letters by which words are compared."""
 _ANSWER = "a : "
 """Beginning of an answer such as "A: The man", in which "A" may be short for "answer"."""
 
@@ -24,6 +26,7 @@ def marked(answer: Series, option_texts: Series) -> DataFrame:
     - `copied`: letters are marked, and "stated" replaces the words of the option after its letter;
     - `listed`: whether the only letters are those of a copy of the list of options;
     - `unknown`: letter of the option that says that the text does not tell;
+    - `mistaken`: letter at the beginning behind which a term stands that is not its option;
     - `lower`, `declined`, `options`: the text in lower case, whether it declines, the texts of the options.
     """
     rows = tables("choice")
@@ -49,9 +52,24 @@ def _lowered(answer: Series, option_texts: Series) -> DataFrame:
     stops = list(rows["stops"].values())
     table = text_table(answer, options=option_texts.cast(pl.List(String)))
     options = {letter: _option(place, stops) for place, letter in enumerate(LETTERS)}
+    table = table.with_columns(mistaken=_mistaken())
     table = table.with_columns(lower=lowered(rewritten(col.text, rows["signs"].values())))
     lower = rewritten(col.lower, (*rows["letters"].values(), *stops)).str.strip_chars(" ")
     return table.with_columns(lower=lower, declined=declines(col.lower), **options)
+
+
+def _mistaken() -> Expr:
+    """Return the letter at the beginning of the text if a term follows that has no word in common with its option, or null.
+
+    Words are compared by their first letters, because endings differ ("woman", "women").
+    """
+    rows = tables("choice")["terms"]
+    letter, term = (col.text.str.extract(rows["term"].find, group).str.to_lowercase() for group in (1, 2))
+    is_term = term.str.contains("[a-z]{3}") & ~term.str.contains(rows["no term"].find)
+    place = letter.replace_strict({letter: place for place, letter in enumerate(LETTERS)}, default=None, return_dtype=Int32)
+    option = col.options.list.get(place, null_on_oob=True).str.to_lowercase()
+    stems = [words.str.extract_all(r"[a-z0-9]+").list.eval(pl.element().str.head(_STEM)) for words in (term, option)]
+    return when(is_term & (stems[0].list.set_intersection(stems[1]).list.len() == 0)).then(letter)
 
 
 def _option(place: int, stops: list[Pattern]) -> Expr:
