@@ -118,7 +118,8 @@ def _around(name: str) -> str:
 
 def declines(lower: Expr, *, or_cannot_tell: bool = True) -> Expr:
     """Return whether a `lowered` text contains a phrase of refusal or, with `or_cannot_tell`, one such as "I cannot determine"."""
-    return lower.str.contains(any_in("refusals", "declines", *["cannot_tell"] * or_cannot_tell))
+    own = lower.str.replace_all(_around("told"), " ")
+    return own.str.contains(any_in("refusals", "declines", *["cannot_tell"] * or_cannot_tell))
 
 
 def declines_to_write(text: Expr) -> Expr:
