@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import polars as pl
-from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
+from polars import DataFrame, Expr, Series, String, col, lit, when
 
 from tiltmeter.readers.normalising import Pattern, lowered, padded, rewritten, tables, text_table
 from tiltmeter.readers.outcomes import declines
@@ -14,6 +14,8 @@ LETTERS = "abcde"
 MARK = "<([a-e])>"
 _STEM = 4
 """Number of first letters by which words are compared."""
+_TERM = 6
+"""Maximum length of a term that contradicts a letter because it has no word of its option, in words; longer ones may be explanations."""
 _ANSWER = "a : "
 """Beginning of an answer such as "A: The man", in which "A" may be short for "answer"."""
 
@@ -26,7 +28,7 @@ def marked(answer: Series, option_texts: Series) -> DataFrame:
     - `copied`: letters are marked, and "stated" replaces the words of the option after its letter;
     - `listed`: whether the only letters are those of a copy of the list of options;
     - `unknown`: letter of the option that says that the text does not tell;
-    - `mistaken`: letter at the beginning behind which a term stands that is not its option;
+    - `mistaken`: letter at the beginning that comes with a term that is not its option;
     - `lower`, `declined`, `options`: the text in lower case, whether it declines, the texts of the options.
     """
     rows = tables("choice")
@@ -42,7 +44,9 @@ def marked(answer: Series, option_texts: Series) -> DataFrame:
     table = table.with_columns(lower=lower, in_words=col.short | ~col.chosen)
     table = table.with_columns(text=when("in_words").then(_with_words()).otherwise("stated"))
     said = rows["unknown"]["said"].find
-    unknown = (when(col.in_words & (col.unknown == letter)).then(col.text.str.replace_all(said, f"<{letter}>")) for letter in LETTERS)
+    # "The letter is not clear" says nothing about the text.
+    text = col.text.str.replace_all(rf"{rows['unknown']['of the letter'].find}{said}", " ")
+    unknown = (when(col.in_words & (col.unknown == letter)).then(text.str.replace_all(said, f"<{letter}>")) for letter in LETTERS)
     return table.with_columns(text=pl.coalesce(*unknown, "text"))
 
 
@@ -59,17 +63,27 @@ def _lowered(answer: Series, option_texts: Series) -> DataFrame:
 
 
 def _mistaken() -> Expr:
-    """Return the letter at the beginning of the text if a term follows that has no word in common with its option, or null.
+    """Return the letter at the beginning of the text if it comes with a term that is not its option, or null.
 
-    Words are compared by their first letters, because endings differ ("woman", "women").
+    The term has more words in common with another option, or it is short and has none in common with its own. Words are compared by their
+    first letters, because endings differ ("woman", "women").
     """
     rows = tables("choice")["terms"]
-    letter, term = (col.text.str.extract(rows["term"].find, group).str.to_lowercase() for group in (1, 2))
+    behind, before = rows["term"].find, rows["term before"].find
+    letter = pl.coalesce(col.text.str.extract(behind, 1), col.text.str.extract(before, 2)).str.to_lowercase()
+    term = rewritten(pl.coalesce(col.text.str.extract(behind, 2), col.text.str.extract(before, 1)).str.to_lowercase(), [rows["of the"]])
     is_term = term.str.contains("[a-z]{3}") & ~term.str.contains(rows["no term"].find)
-    place = letter.replace_strict({letter: place for place, letter in enumerate(LETTERS)}, default=None, return_dtype=Int32)
-    option = col.options.list.get(place, null_on_oob=True).str.to_lowercase()
-    stems = [words.str.extract_all(r"[a-z0-9]+").list.eval(pl.element().str.head(_STEM)) for words in (term, option)]
-    return when(is_term & (stems[0].list.set_intersection(stems[1]).list.len() == 0)).then(letter)
+
+    def stems(text: Expr) -> Expr:
+        return text.str.to_lowercase().str.extract_all("[a-z]{3,}|[0-9]+").list.eval(pl.element().str.head(_STEM)).list.unique()
+
+    common = {
+        letter: stems(term).list.set_intersection(stems(col.options.list.get(place, null_on_oob=True))).list.len()
+        for place, letter in enumerate(LETTERS)
+    }
+    own = pl.coalesce(*(when(letter == other).then(count) for other, count in common.items()))
+    short = term.str.count_matches(" ") < _TERM
+    return when(is_term & (((own == 0) & short) | (own < pl.max_horizontal(*common.values())))).then(letter)
 
 
 def _option(place: int, stops: list[Pattern]) -> Expr:
