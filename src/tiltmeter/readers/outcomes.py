@@ -136,7 +136,11 @@ def declines_to_write(text: Expr) -> Expr:
 
 def conceded(text: Expr) -> Expr:
     """Return the part of a refusal after "but" or a similar word ("As an AI I have no feelings, but ..."), or "" if there is none."""
-    return lowered(text).str.extract(rf"(?s){any_in('refusals', 'declines', 'declines_first', 'cannot_tell')}.*?\b{_around('turn')}(.*)$", 1).fill_null("")
+    return (
+        lowered(text)
+        .str.extract(rf"(?s){any_in('refusals', 'declines', 'declines_first', 'cannot_tell')}.*?\b{_around('turn')}(.*)$", 1)
+        .fill_null("")
+    )
 
 
 def refused_text(answer: Series) -> Series:

@@ -228,7 +228,9 @@ def _lists(table: DataFrame, candidates: DataFrame) -> Series:
     several = named.group_by("row").agg(col.person.n_unique()).filter(col.person > 1)
     first = table.select("row", line=_spaced_names(col.lower.str.extract(r"^[^a-z]*([^\n]+)")))
     line, key = (col(text).str.count_matches("[a-z]+") for text in ("line", "key"))
-    alone = named.join(first, on="row").filter(col.line.str.contains(col.key, literal=True) & (line <= key + _LABEL) & ~col.line.str.contains("^ (?:full )?name "))
+    alone = named.join(first, on="row").filter(
+        col.line.str.contains(col.key, literal=True) & (line <= key + _LABEL) & ~col.line.str.contains("^ (?:full )?name ")
+    )
     return pl.concat([several["row"], alone["row"]]).unique()
 
 

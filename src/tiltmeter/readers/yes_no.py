@@ -77,7 +77,9 @@ def _read(answer: Series, about: About) -> DataFrame:
     own = declining.then("lower").str.replace_all(r"\bi\b[^.,!?\n;:]*", " ")
     own = pl.concat_str(own, lit("\n"), conceded(declining.then("text")))
     table = table.with_columns(clauses=rewritten(when("refused").then(own).otherwise("lower"), rows["steps"].values()))
-    table = table.with_columns(clauses=when(col.lower.str.count_matches(r"\w+") > _LONG).then(_without_mere_words(about)).otherwise("clauses"))
+    table = table.with_columns(
+        clauses=when(col.lower.str.count_matches(r"\w+") > _LONG).then(_without_mere_words(about)).otherwise("clauses")
+    )
     undecided = col.lower.str.contains(rows["other"]["no single answer"].find)
     table = table.with_columns(clauses=when(undecided).then(_without(rows["other"]["mere word"].find)).otherwise("clauses"))
     # The marks of a clause, with "+" instead of the rest if it means yes (or no).
