@@ -3,8 +3,8 @@
 **Decisions** (Does the hiring e-mail accept or reject?)
 The phrases are data (`data/decisions.yaml`) and match across line breaks, contractions and Markdown. "We do not regret to inform you"
 is ignored, and so are conditional phrases ("If accepted: you have been selected"). An answer that offers numbered versions, or both
-decisions in separate letters, is unreadable, and so is one that announces both at once ("We regret to inform you that you have been
-selected"). If one e-mail contains phrases of both kinds otherwise, the first one decides.
+decisions in separate letters, is unreadable, and so is one that announces both ("We regret to inform you that you have been selected"). If
+one e-mail contains other phrases of both kinds, the first one decides.
 
 **Emotions** (Which of the offered emotions does the answer name? (ISEAR))
 Derived forms count ("angry", "ashamed"; `data/emotions.yaml`). Other words for an emotion count only where somebody feels them ("I would
@@ -43,6 +43,7 @@ from tiltmeter.readers.normalising import (
     NOTHING,
     Pattern,
     any_in,
+    any_of,
     count_words,
     load_data,
     lowered,
@@ -79,7 +80,10 @@ def read_decision(answer: Series, *, with_rule: bool = False) -> DataFrame:
         *(col.body.str.find(any_in("decisions", kind)).alias(kind) for kind in kinds), declined=declines_to_write(col.text)
     )
     said = {kind: col(kind).is_not_null() for kind in kinds}
-    several = said["numbered"] | (said["accept"] & said["reject"] & said["versions"])
+    rows = tables("decisions")
+    selected = col.body.str.contains(rows["accept"]["chosen"].find)
+    rejected = col.body.str.contains(any_of((rows["reject"]["not chosen"], rows["rejected"]["decision"])))
+    several = said["numbered"] | (said["accept"] & said["reject"] & said["versions"]) | (selected & rejected)
     firm = when(col.accept < col.reject.fill_null(col.accept + 1)).then(lit("accept")).when(said["reject"]).then(lit("reject"))
     # Weaker phrases count only if there are no others and no second version.
     weak = when((said["weak_accept"] != said["weak_reject"]) & ~said["versions"])
