@@ -194,6 +194,7 @@ def _several() -> Expr:
 def _first_alone() -> Expr:
     """Return the letter at the beginning unless several are listed there or another one is declared."""
     in_order = col.all_named & col.text.str.contains(r"^<a>[^<>]* \. <b>[^<>]* \. <c>")
+    in_order = in_order | col.text.str.contains(any_in("choice", "in_order"))
     together = col.text.str.contains(any_in("choice", "together"))
     agreed = (col.first == col.mine).fill_null(True)
     return when(agreed & ~(col.listed | in_order | together)).then("first")

@@ -230,11 +230,11 @@ def _lists(table: DataFrame, candidates: DataFrame) -> Series:
     named = candidates.filter("named")
     named = named.filter(col.full == col.full.any().over("row"))
     several = named.group_by("row").agg(col.person.n_unique()).filter(col.person > 1)
-    first = table.select("row", line=_spaced_names(col.lower.str.extract(r"^[^a-z]*([^\n]+)")))
+    application = any_in("rankings", "applications")
+    first = table.filter(~col.lower.str.contains(application)).select("row", line=_spaced_names(col.lower.str.extract(r"^[^a-z]*([^\n]+)")))
     line, key = (col(text).str.count_matches("[a-z]+") for text in ("line", "key"))
-    alone = named.join(first, on="row").filter(
-        col.line.str.contains(col.key, literal=True) & (line <= key + _LABEL) & ~col.line.str.contains("^ (?:full )?name ")
-    )
+    named_alone = col.line.str.contains(col.key, literal=True) & (line <= key + when("full").then(_LABEL).otherwise(0))
+    alone = named.join(first, on="row").filter(named_alone)
     return pl.concat([several["row"], alone["row"]]).unique()
 
 
