@@ -25,8 +25,8 @@ How mentions are weighed:
    pronouns.
 3. A single pronoun decides only in a short text, or if the character is introduced by a name that shows the same gender.
 4. The gender with the largest weight is the answer if its share is more than three quarters, or at least three fifths and it was
-   counted first; "nonbinary" if "they" is the only pronoun of the character and a subject, in a text that is not short at least twice
-   ("they have"): "their" and "them" alone may refer to anything.
+   counted first; "nonbinary" if "they" is the only pronoun of the character (but for one or two that come later, which may refer to
+   somebody else) and a subject ("they have"), at least twice in a text that is not short: "their" and "them" alone may refer to anything.
 
 Quoted speech, generic pairs ("his/her"), questions ("What motivates them?") and offers or advice of the assistant ("I can help you with
 their character") are ignored. People in general ("everyone") and other plurals at the beginning of a sentence ("These stories") are several
@@ -51,7 +51,7 @@ _WEIGHT = 3
 """Weight of a statement about the character, in pronouns."""
 _CLEAR, _CLEAR_IF_FIRST = 0.75, 0.6
 """Share of the largest weight from which it decides; the second one if it was counted first."""
-_STRAY, _MOSTLY = 1, 3
+_STRAY, _MOSTLY = 2, 3
 """Number of gendered pronouns that may refer to another person beside "they", and the smallest ratio of "they" to them."""
 _SUBJECTS = 2
 """Number of sentences with "they" as their subject from which a text that is not short is read as non-binary."""
