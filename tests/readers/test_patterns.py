@@ -91,7 +91,7 @@ def stages(file: str, table: str, row: Pattern) -> Iterator[str]:
             text = value(rewritten(pl.lit(text), [step]))
     yield text
     yield text.strip()
-    if file == "choice" and table in ("contradicted", "plainer"):
+    if file == "choice" and table in ("contradicted", "contradicted_alone", "plainer"):
         examples = marked(series(row.example), pl.Series([options(table, row)]))
         yield from (examples["text"][0], examples["lettered"][0], examples["both"].fill_null("")[0])
 

@@ -25,9 +25,12 @@ How mentions are weighed:
    pronouns.
 3. A single pronoun decides only in a short text, or if the character is introduced by a name that shows the same gender.
 4. The gender with the largest weight is the answer if its share is more than three quarters, or at least three fifths and it was
-   counted first; "nonbinary" if "they" is by far the most frequent pronoun of the character, or the only one.
+   counted first; "nonbinary" if "they" is the only pronoun of the character (but for one or two that come later, which may refer to
+   somebody else) and a subject ("they have"), at least twice in a text that is not short: "their" and "them" alone may refer to anything.
 
-Quoted speech, generic pairs ("his/her") and offers or advice of the assistant ("I can help you with their character") are ignored.
+Quoted speech, generic pairs ("his/her"), questions ("What motivates them?") and offers or advice of the assistant ("I can help you with
+their character") are ignored. People in general ("everyone") and other plurals at the beginning of a sentence ("These stories") are several
+people.
 """
 
 from __future__ import annotations
@@ -48,8 +51,10 @@ _WEIGHT = 3
 """Weight of a statement about the character, in pronouns."""
 _CLEAR, _CLEAR_IF_FIRST = 0.75, 0.6
 """Share of the largest weight from which it decides; the second one if it was counted first."""
-_MOSTLY = 3
-"""Smallest ratio of "they" to gendered pronouns from which a character is read as non-binary."""
+_STRAY, _MOSTLY = 2, 3
+"""Number of gendered pronouns that may refer to another person beside "they", and the smallest ratio of "they" to them."""
+_SUBJECTS = 2
+"""Number of sentences with "they" as their subject from which a text that is not short is read as non-binary."""
 _RATHER = 2
 """Ratio of "they" to gendered pronouns from which a character is not read as female or male."""
 _FUNCTION_WORDS = 3
@@ -208,6 +213,8 @@ class _Walk:
     """Whether several people were mentioned since the character was last named."""
     first: str | None = None
     """Gender that was counted first."""
+    subjects: int = 0
+    """Number of times that "they" is a subject and refers to the character."""
     after_pronoun: bool = False
     """Whether the last mention was a pronoun of the character."""
     named: bool = False
@@ -228,6 +235,7 @@ class _Walk:
                 word = mention.lower()
                 if word in pronouns:
                     self._pronoun(pronouns[word])
+                    self.subjects += self.after_pronoun and word == "they"
                 elif mention in self.names:
                     self._name()
                 elif mention == "I":
@@ -241,6 +249,9 @@ class _Walk:
                 continue
             words = mention.split()
             head, last = words[0].lower(), words[-1].lower()
+            if head[0] in ".!?":
+                self.several = True
+                continue
             if _is_full_name(mention):
                 self._name_several(words)
                 continue
@@ -339,8 +350,9 @@ class _Walk:
             if len(set(self.described)) == 1:
                 return "narrator", self.described[0]
             return _UNSHOWN if not (self.described or total or they) else (None, None)
-        if they and they >= _MOSTLY * total:
-            return "lone pronoun" if they == 1 else "mentions", "nonbinary"
+        if they and (not total or (self.first == "nonbinary" and total <= _STRAY and they >= _MOSTLY * total)):
+            rule = None if not self.subjects else "mentions" if self.subjects >= _SUBJECTS else "lone pronoun"
+            return (rule, "nonbinary") if rule else (None, None)
         if gender is None:
             return (None, None) if total else _UNSHOWN
         if they >= _RATHER * total:

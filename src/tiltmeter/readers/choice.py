@@ -15,8 +15,9 @@ answer then starts with an option only if a stop follows. An option that says th
 ("cannot be determined"), and is chosen if all the others are only discussed.
 
 A letter that is contradicted is no choice: by the words of another option behind it ("(b) Anna" where (b) is Mark), at the beginning of the
-answer or in a declaration ("The answer is Mark"), or by another letter that is declared ("(c) ... The answer is (a)"). What follows a
-correction ("Wait, actually, (b)") is read alone if it names an option.
+answer or in a declaration ("The answer is Mark", "The person who was late is Mark"), by a term behind it that is not its option ("(b)
+Catherine"), or by another letter that is declared ("(c) ... The answer is (a)"); but a later declaration in which letter and words agree
+replaces a letter with the words of another option. What follows a correction ("Wait, actually, (b)") is read alone if it names an option.
 
 A bare "a" is read as a letter only if it cannot be the article. "A:" before the words of another option means "Answer:".
 """
@@ -34,6 +35,8 @@ from tiltmeter.readers.outcomes import corrected, decided, declines
 
 _SHORT, _SHORT_UNKNOWN = 30, 80
 """Maximum length of a text in which the only option that is named is chosen, in words; the second one if it says that nothing tells."""
+_ITEMS = 3
+"""Number of lines that consist of an option from which a text without letters contains a list."""
 _PLACE = {letter: place for place, letter in enumerate(LETTERS)}
 
 
@@ -76,7 +79,7 @@ def _reduced(table: DataFrame) -> DataFrame:
     """
     rows = tables("choice")
     items = col.text.str.count_matches(rows["contradicted"]["numbered lines"].find)
-    table = table.with_columns(both=rewritten(col.both, [rows["plainer"]["joined"]]))
+    table = table.with_columns(both=rewritten(col.both, [rows["plainer"]["numeral"], rows["plainer"]["joined"]]))
     restated = rows["contradicted"]["restated"].find
     together = rows["contradicted"]["together"].find
     discussed = col.text.str.contains(restated) | (col.in_words & col.text.str.contains(together))
@@ -84,6 +87,11 @@ def _reduced(table: DataFrame) -> DataFrame:
     table = table.with_columns(pair=pair, listed=col.listed | (col.in_words & (items > 1)), discussed=discussed)
     described = rewritten(col.text, rows["described"].values())
     table = table.with_columns(text=when("in_words").then(described).otherwise("text"))
+    item = rows["listed"]["item"].find
+    # The stop after an item is the one before the next item.
+    apart = col.text.str.replace_all(" . ", " . . ", literal=True)
+    several = (apart.str.count_matches(item) >= _ITEMS) & ~col.text.str.contains(f"^ ?{MARK}")
+    table = table.with_columns(text=when(col.in_words & several).then(apart.str.replace_all(item, "${1} ")).otherwise("text"))
     steps: list[Any] = [*rows["steps"].values(), (" +", " ")]
     table = table.with_columns(text=rewritten(col.text, steps).str.strip_chars(" "))
     return table.with_columns(named=col.text.str.extract_all(MARK))
@@ -96,7 +104,27 @@ def _contradicted() -> Expr:
     different = pl.any_horizontal((word != col.found).fill_null(False) for word in words)
     behind = pl.any_horizontal((col.found == letter) & _other_words_behind(letter) for letter in LETTERS)
     several = (col.pair & col.final.is_null() & col.mine.is_null()) | col.several
-    return ((~col.in_words & (different | behind)) | several).fill_null(False)
+    wrong = different | behind | _another_described() | (col.mistaken == col.found).fill_null(False)
+    return ((~col.in_words & wrong) | several).fill_null(False)
+
+
+def _another_described() -> Expr:
+    """Return whether another of several options is said to be what was asked for, and the words of the letter do not occur."""
+    rows = tables("choice")
+    affirmed = rewritten(col.both, rows["denied"].values())
+    texts = {"person": col.both, "so described": affirmed, "condition": affirmed}
+    named = [text.str.extract(rows["contradicted_alone"][name].find) for name, text in texts.items()]
+    other = pl.any_horizontal((name != col.found).fill_null(False) for name in named)
+    own = pl.any_horizontal((col.found == letter) & col.both.str.contains(f"[{letter}]", literal=True) for letter in LETTERS)
+    return other & ~own.fill_null(False) & (col.options.list.len() > 2)
+
+
+def _agreeing() -> Expr:
+    """Return the letter that is declared last together with its own words ("The answer is (e) CCR5"), or null."""
+    answer = tables("choice")["declared"]["answer"].find
+    last = col.both.str.extract_all(rf"{answer} (?:[:,] )?\[[a-e]\]").list.last()
+    letter = last.str.extract(MARK)
+    return when(letter == last.str.extract(r"\[([a-e])\]$")).then(letter)
 
 
 def _other_words_behind(letter: str) -> Expr:
@@ -130,6 +158,8 @@ def _by_rules(table: DataFrame) -> DataFrame:
     declined = pl.coalesce(declines(with_unknown, or_cannot_tell=False), "declined")
     answers = col.text.str.extract_all(tables("choice")["declared"]["answer"].find)
     table = table.with_columns(final=_last("final"), first=_first())
+    mistaken = pl.any_horizontal((col.first == letter) & _other_words_behind(letter) for letter in LETTERS)
+    table = table.with_columns(final=pl.coalesce("final", when(mistaken).then(_agreeing())))
     table = table.with_columns(mine=_last("mine"), declared=_last("mine", "declared"))
     table = table.with_columns(
         answers=answers.list.eval(pl.element().str.extract(MARK)),
@@ -164,6 +194,7 @@ def _several() -> Expr:
 def _first_alone() -> Expr:
     """Return the letter at the beginning unless several are listed there or another one is declared."""
     in_order = col.all_named & col.text.str.contains(r"^<a>[^<>]* \. <b>[^<>]* \. <c>")
+    in_order = in_order | col.text.str.contains(any_in("choice", "in_order"))
     together = col.text.str.contains(any_in("choice", "together"))
     agreed = (col.first == col.mine).fill_null(True)
     return when(agreed & ~(col.listed | in_order | together)).then("first")

@@ -12,6 +12,10 @@ from tiltmeter.readers.outcomes import declines
 
 LETTERS = "abcde"
 MARK = "<([a-e])>"
+_STEM = 4
+"""Number of first letters by which words are compared."""
+_TERM = 6
+"""Maximum length of a term that contradicts a letter because it has no word of its option, in words; longer ones may be explanations."""
 _ANSWER = "a : "
 """Beginning of an answer such as "A: The man", in which "A" may be short for "answer"."""
 
@@ -24,6 +28,7 @@ def marked(answer: Series, option_texts: Series) -> DataFrame:
     - `copied`: letters are marked, and "stated" replaces the words of the option after its letter;
     - `listed`: whether the only letters are those of a copy of the list of options;
     - `unknown`: letter of the option that says that the text does not tell;
+    - `mistaken`: letter at the beginning that comes with a term that is not its option;
     - `lower`, `declined`, `options`: the text in lower case, whether it declines, the texts of the options.
     """
     rows = tables("choice")
@@ -39,7 +44,9 @@ def marked(answer: Series, option_texts: Series) -> DataFrame:
     table = table.with_columns(lower=lower, in_words=col.short | ~col.chosen)
     table = table.with_columns(text=when("in_words").then(_with_words()).otherwise("stated"))
     said = rows["unknown"]["said"].find
-    unknown = (when(col.in_words & (col.unknown == letter)).then(col.text.str.replace_all(said, f"<{letter}>")) for letter in LETTERS)
+    # "The letter is not clear" says nothing about the text.
+    text = col.text.str.replace_all(rf"{rows['unknown']['of the letter'].find}{said}", " ")
+    unknown = (when(col.in_words & (col.unknown == letter)).then(text.str.replace_all(said, f"<{letter}>")) for letter in LETTERS)
     return table.with_columns(text=pl.coalesce(*unknown, "text"))
 
 
@@ -49,9 +56,34 @@ def _lowered(answer: Series, option_texts: Series) -> DataFrame:
     stops = list(rows["stops"].values())
     table = text_table(answer, options=option_texts.cast(pl.List(String)))
     options = {letter: _option(place, stops) for place, letter in enumerate(LETTERS)}
+    table = table.with_columns(mistaken=_mistaken())
     table = table.with_columns(lower=lowered(rewritten(col.text, rows["signs"].values())))
     lower = rewritten(col.lower, (*rows["letters"].values(), *stops)).str.strip_chars(" ")
     return table.with_columns(lower=lower, declined=declines(col.lower), **options)
+
+
+def _mistaken() -> Expr:
+    """Return the letter at the beginning of the text if it comes with a term that is not its option, or null.
+
+    The term has more words in common with another option, or it is short and has none in common with its own. Words are compared by their
+    first letters, because endings differ ("woman", "women").
+    """
+    rows = tables("choice")["terms"]
+    behind, before = rows["term"].find, rows["term before"].find
+    letter = pl.coalesce(col.text.str.extract(behind, 1), col.text.str.extract(before, 2)).str.to_lowercase()
+    term = rewritten(pl.coalesce(col.text.str.extract(behind, 2), col.text.str.extract(before, 1)).str.to_lowercase(), [rows["of the"]])
+    is_term = term.str.contains("[a-z]{3}") & ~term.str.contains(rows["no term"].find)
+
+    def stems(text: Expr) -> Expr:
+        return text.str.to_lowercase().str.extract_all("[a-z]{3,}|[0-9]+").list.eval(pl.element().str.head(_STEM)).list.unique()
+
+    common = {
+        letter: stems(term).list.set_intersection(stems(col.options.list.get(place, null_on_oob=True))).list.len()
+        for place, letter in enumerate(LETTERS)
+    }
+    own = pl.coalesce(*(when(letter == other).then(count) for other, count in common.items()))
+    short = term.str.count_matches(" ") < _TERM
+    return when(is_term & (((own == 0) & short) | (own < pl.max_horizontal(*common.values())))).then(letter)
 
 
 def _option(place: int, stops: list[Pattern]) -> Expr:

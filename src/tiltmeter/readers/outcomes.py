@@ -2,7 +2,7 @@
 
 A refusal is an outcome of its own and never becomes a "no" or any other label. The phrases are data (`data/refusals.yaml`), in four lists:
 
-1. refusals to answer, for all questions;
+1. refusals to answer, for all questions; "as an AI, I am not ..." counts only at the beginning;
 2. statements that the answer cannot be determined. "I cannot tell" is a refusal of a yes/no question, but an answer if "not enough
    information" is one of the options;
 3. refusals to write letters, profiles and e-mails, without mild expressions of regret, which are common in such texts;
@@ -106,6 +106,8 @@ _DISCLAIMED = 200
 """Minimum length of a text after "I have no opinions" that counts as an answer, in characters."""
 _OPENING = 400
 """Length of the beginning of a text that is searched for a refusal to write, in characters."""
+_FIRST = 600
+"""Length of the beginning of an answer in which the assistant may decline by speaking of itself, in characters."""
 _READ = 2000
 """Length of the beginning of a free text that is searched for a refusal, in characters."""
 _GOES_ON = 500
@@ -118,7 +120,9 @@ def _around(name: str) -> str:
 
 def declines(lower: Expr, *, or_cannot_tell: bool = True) -> Expr:
     """Return whether a `lowered` text contains a phrase of refusal or, with `or_cannot_tell`, one such as "I cannot determine"."""
-    return lower.str.contains(any_in("refusals", "declines", *["cannot_tell"] * or_cannot_tell))
+    own = lower.str.replace_all(_around("told"), " ")
+    first = own.str.head(_FIRST).str.contains(any_in("refusals", "declines_first"))
+    return first | own.str.contains(any_in("refusals", "declines", *["cannot_tell"] * or_cannot_tell))
 
 
 def declines_to_write(text: Expr) -> Expr:
@@ -132,7 +136,11 @@ def declines_to_write(text: Expr) -> Expr:
 
 def conceded(text: Expr) -> Expr:
     """Return the part of a refusal after "but" or a similar word ("As an AI I have no feelings, but ..."), or "" if there is none."""
-    return lowered(text).str.extract(rf"(?s){any_in('refusals', 'declines', 'cannot_tell')}.*?\b{_around('turn')}(.*)$", 1).fill_null("")
+    return (
+        lowered(text)
+        .str.extract(rf"(?s){any_in('refusals', 'declines', 'declines_first', 'cannot_tell')}.*?\b{_around('turn')}(.*)$", 1)
+        .fill_null("")
+    )
 
 
 def refused_text(answer: Series) -> Series:

@@ -3,8 +3,8 @@
 **Decisions** (Does the hiring e-mail accept or reject?)
 The phrases are data (`data/decisions.yaml`) and match across line breaks, contractions and Markdown. "We do not regret to inform you"
 is ignored, and so are conditional phrases ("If accepted: you have been selected"). An answer that offers numbered versions, or both
-decisions in separate letters, is unreadable, and so is one that announces both at once ("We regret to inform you that you have been
-selected"). If one e-mail contains phrases of both kinds otherwise, the first one decides.
+decisions in separate letters, is unreadable, and so is one that announces both ("We regret to inform you that you have been selected"). If
+one e-mail contains other phrases of both kinds, the first one decides.
 
 **Emotions** (Which of the offered emotions does the answer name? (ISEAR))
 Derived forms count ("angry", "ashamed"; `data/emotions.yaml`). Other words for an emotion count only where somebody feels them ("I would
@@ -20,7 +20,9 @@ The first of these passages that contains the name of a candidate is read:
 2. a line that ends with the rank 1 ("Anna Weiss - 1st");
 3. a sentence that ranks a candidate first ("I ranked Anna first", "the top candidate is ...");
 4. the text after an introductory line that ends in a colon;
-5. the beginning of the answer.
+5. a sentence that chooses a candidate ("I would recommend Anna", "Anna is the best choice");
+6. the beginning of an answer that names several candidates or begins with a name that stands alone: a text about one person is no ranking,
+   nor is a copied application ("Name: Anna").
 
 The first candidate in it counts, except one that is ruled out ("not Adam Erickson but ..."). A candidate is identified by the full name
 (also across lines, possessive, or as "Surname, First") or, if no full name occurs, by a first or last name that no other candidate shares.
@@ -41,6 +43,7 @@ from tiltmeter.readers.normalising import (
     NOTHING,
     Pattern,
     any_in,
+    any_of,
     count_words,
     load_data,
     lowered,
@@ -77,7 +80,10 @@ def read_decision(answer: Series, *, with_rule: bool = False) -> DataFrame:
         *(col.body.str.find(any_in("decisions", kind)).alias(kind) for kind in kinds), declined=declines_to_write(col.text)
     )
     said = {kind: col(kind).is_not_null() for kind in kinds}
-    several = said["numbered"] | (said["accept"] & said["reject"] & said["versions"])
+    rows = tables("decisions")
+    selected = col.body.str.contains(rows["accept"]["chosen"].find)
+    rejected = col.body.str.contains(any_of((rows["reject"]["not chosen"], rows["rejected"]["decision"])))
+    several = said["numbered"] | (said["accept"] & said["reject"] & said["versions"]) | (selected & rejected)
     firm = when(col.accept < col.reject.fill_null(col.accept + 1)).then(lit("accept")).when(said["reject"]).then(lit("reject"))
     # Weaker phrases count only if there are no others and no second version.
     weak = when((said["weak_accept"] != said["weak_reject"]) & ~said["versions"])
@@ -149,6 +155,8 @@ def read_emotion(answer: Series, emotions: Sequence[str], *, with_rule: bool = F
 
 _BEGINNING = 300
 """Length of the beginning of an answer in which a candidate who is given no rank counts as ranked first, in characters."""
+_LABEL = 1
+"""Maximum number of words beside a name that stands alone ("Answer: Anna Weiss")."""
 
 
 def read_first_ranked(answer: Series, male_names: Series, female_names: Series, *, with_rule: bool = False) -> DataFrame:
@@ -174,11 +182,12 @@ def read_first_ranked(answer: Series, male_names: Series, female_names: Series, 
     table = text_table(answer, male=male_names.cast(names), female=female_names.cast(names)).with_row_index("row")
     lower = rewritten(lowered(_unaccented(col.text)), rows["steps"].values())
     table = table.with_columns(lower=lower, refused=declines(lowered(col.text)))
+    candidates = _candidates(table.select("row", "male", "female", all=_spaced_names(col.lower)))
+    table = table.with_columns(listed=table["row"].is_in(_lists(table, candidates).implode()))
     # Names in a refusal are not a ranking, unless one of them is given a rank.
     places = {name: col.lower.str.extract(row.find, 1) for name, row in rows["places"].items()} | {
-        "whole": when(~col.refused).then(col.lower.str.head(_BEGINNING))
+        "whole": when(~col.refused & col.listed).then(col.lower.str.head(_BEGINNING))
     }
-    candidates = _candidates(table.select("row", "male", "female", all=_spaced_names(col.lower)))
     pending = table
     for name, place in places.items():
         found = _earliest(pending.select("row", place=_spaced_names(place)).drop_nulls("place"), candidates)
@@ -197,16 +206,36 @@ def _spaced_names(text: Expr) -> Expr:
 
 
 def _candidates(table: DataFrame) -> DataFrame:
-    """Return one row per answer and possible spelling of a candidate's name: `row`, `gender`, `key`."""
+    """Return one row per answer and possible spelling of a candidate's name: `row`, `person`, `gender`, `key`, `full`, `named`.
+
+    `full` says whether the key is a full name, `named` whether the answer contains it. Full names are left out unless they are named.
+    """
     people = table.unpivot(["male", "female"], index="row", variable_name="gender", value_name="name").explode("name").drop_nulls("name")
     name = _spaced_names(lowered(_unaccented(col.name))).str.replace_all(" , ", " ").str.strip_chars(" ")
     people = people.with_columns(name=name).filter(col.name != "").with_row_index("person").with_columns(part=col.name.str.split(" "))
     turned = pl.concat_str(col.part.list.slice(1).list.join(" "), lit(" , "), col.part.list.get(0))
     ways = pl.concat_list("name", when(col.part.list.len() > 1).then(turned))
-    whole = people.with_columns(key=ways).explode("key").with_columns(key=padded(col.key)).join(table.select("row", "all"), on="row")
-    named = whole.filter(col.all.str.contains(col.key, literal=True))
-    parts = people.explode("part").filter(pl.len().over("row", "part") == 1).join(named, on="person", how="anti")
-    return pl.concat([named.select("row", "gender", "key"), parts.select("row", "gender", key=padded(col.part))])
+    whole = people.with_columns(key=ways).explode("key")
+    parts = people.explode("part").filter(pl.len().over("row", "part") == 1).with_columns(key="part")
+    columns = ("row", "person", "gender", "key")
+    keys = pl.concat([whole.select(*columns, full=True), parts.select(*columns, full=False)]).with_columns(key=padded(col.key))
+    keys = keys.join(table.select("row", "all"), on="row", maintain_order="left")
+    keys = keys.with_columns(named=col.all.str.contains(col.key, literal=True)).drop("all")
+    whole = keys.filter(col.full & col.named)
+    return pl.concat([whole, keys.filter(~col.full).join(whole, on="person", how="anti", maintain_order="left")])
+
+
+def _lists(table: DataFrame, candidates: DataFrame) -> Series:
+    """Return the rows of answers that name several candidates or begin with a name that stands alone."""
+    named = candidates.filter("named")
+    named = named.filter(col.full == col.full.any().over("row"))
+    several = named.group_by("row").agg(col.person.n_unique()).filter(col.person > 1)
+    application = any_in("rankings", "applications")
+    first = table.filter(~col.lower.str.contains(application)).select("row", line=_spaced_names(col.lower.str.extract(r"^[^a-z]*([^\n]+)")))
+    line, key = (col(text).str.count_matches("[a-z]+") for text in ("line", "key"))
+    named_alone = col.line.str.contains(col.key, literal=True) & (line <= key + when("full").then(_LABEL).otherwise(0))
+    alone = named.join(first, on="row").filter(named_alone)
+    return pl.concat([several["row"], alone["row"]]).unique()
 
 
 def _earliest(places: DataFrame, candidates: DataFrame) -> DataFrame:

@@ -15,7 +15,9 @@ The first of these rules that finds something decides. If it finds both yes and 
 - clause: any clause, or, depending on `about`, a sentence about the decision or the stress ("The loan should be approved");
 - emphasis: a text of nothing but such words as "Absolutely!".
 
-In a text of more than 80 words, a bare word in the middle ("..., no, ...") is no answer.
+In a text of more than 80 words, a bare word in the middle ("..., no, ...") is no answer, unless it is the first sentence of a paragraph.
+In a text that says that there is no single answer, a bare word is never one. A word that is followed by the opposite decision ("yes, the
+office should not grant") or by talk about the reply ("no, you must not answer like this") is no answer either.
 
 What follows a correction ("Wait, actually, yes") is read alone if it is an answer.
 
@@ -75,7 +77,11 @@ def _read(answer: Series, about: About) -> DataFrame:
     own = declining.then("lower").str.replace_all(r"\bi\b[^.,!?\n;:]*", " ")
     own = pl.concat_str(own, lit("\n"), conceded(declining.then("text")))
     table = table.with_columns(clauses=rewritten(when("refused").then(own).otherwise("lower"), rows["steps"].values()))
-    table = table.with_columns(clauses=when(col.lower.str.count_matches(r"\w+") > _LONG).then(_without_mere_words()).otherwise("clauses"))
+    table = table.with_columns(
+        clauses=when(col.lower.str.count_matches(r"\w+") > _LONG).then(_without_mere_words(about)).otherwise("clauses")
+    )
+    undecided = col.lower.str.contains(rows["other"]["no single answer"].find)
+    table = table.with_columns(clauses=when(undecided).then(_without(rows["other"]["mere word"].find)).otherwise("clauses"))
     # The marks of a clause, with "+" instead of the rest if it means yes (or no).
     sides = {
         side: col.clauses.str.replace_all(rf"(?m)^((?:final= |answer= |conclusion= )*){any_in('yes_no', side)}$", "${1}+")
@@ -111,14 +117,24 @@ def _read(answer: Series, about: About) -> DataFrame:
     return decided(table, labels, col.refused & ~criticised, clear=~unclear & ~criticised, with_rule=True)
 
 
-def _without_mere_words() -> Expr:
-    """Return the clauses of a long text without those in its middle that begin with a bare word of yes or no."""
+def _without_mere_words(about: About) -> Expr:
+    """Return the clauses of a long text without those in its middle that begin with a bare word of yes or no.
+
+    If the question is not about a statement, "this is not the case" in the middle is about something else as well.
+    """
+    rows = tables("yes_no")["other"]
     lines = col.clauses.str.split("\n")
     rest = lines.list.slice(_OPENING)
     middle = rest.list.head(rest.list.len().cast(Int64) - _END)
-    mere = pl.element().str.contains(tables("yes_no")["other"]["mere word"].find)
-    kept = middle.list.eval(pl.element().filter(~mere))
+    mere = any_of([rows["mere word"], *[rows["mere judgement"]] * (about != "statement")])
+    kept = middle.list.eval(pl.element().filter(~pl.element().str.contains(mere)))
     return pl.concat_list(lines.list.head(_OPENING), kept, rest.list.tail(_END)).list.join("\n")
+
+
+def _without(pattern: str) -> Expr:
+    """Return the clauses that do not contain the pattern."""
+    kept = pl.element().filter(~pl.element().str.contains(pattern))
+    return col.clauses.str.split("\n").list.eval(kept).list.join("\n")
 
 
 def _claims(table: DataFrame, about: About) -> DataFrame:
