@@ -12,21 +12,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from typing import Any
 
 from perf.studies import records
-from perf.studies.study import MODULES, Claim, study_named
-
-
-def claims_of_case(name: str, case: str) -> tuple[list[Claim], float]:
-    """Carry out one case of a study; return its claims and its seconds."""
-    begun = time.perf_counter()
-    claims = study_named(name).carry_out(case)
-    return claims, time.perf_counter() - begun
+from perf.studies.study import MODULES, claims_of_case, study_named
 
 
 def outcome(name: str, pool: ProcessPoolExecutor) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -43,3 +44,10 @@ class StudyModule(Protocol):
 def study_named(name: str) -> StudyModule:
     """Return the module of a study."""
     return cast("StudyModule", import_module(f"perf.studies.{name}"))
+
+
+def claims_of_case(name: str, case: str) -> tuple[list[Claim], float]:
+    """Carry out one case of a study; return its claims and its seconds."""
+    begun = time.perf_counter()
+    claims = study_named(name).carry_out(case)
+    return claims, time.perf_counter() - begun
