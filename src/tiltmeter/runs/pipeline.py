@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib.metadata import version
 from itertools import count
@@ -356,12 +357,24 @@ def check_replaced(resolved: Resolved) -> None:
 
 def _code(parts: Sequence[Part]) -> str:
     """Return a checksum of the code that creates the tables: this package and the modules that define the parts."""
-    home = Path(__file__).parents[1]
     outside = {part: _source_of(type(part)) for part in parts}
-    files = sorted({*home.rglob("*.py"), *filter(None, outside.values())})
-    states: list[Any] = [[str(path), (state := path.stat()).st_size, state.st_mtime_ns] for path in files]
-    states += [digest_of(type(part)) for part, path in outside.items() if path is None]
+    own = [_state(path) for path in sorted(set(filter(None, outside.values())))]
+    own += [digest_of(type(part)) for part, path in outside.items() if path is None]
+    return json_digest([_code_of_package(), own])
+
+
+@cache
+def _code_of_package() -> str:
+    """Return a checksum of the code of this package, as it was when the process first asked, and of the versions that it computes with."""
+    home = Path(__file__).parents[1]
+    states = [_state(path) for path in sorted(home.rglob("*.py"))]
     return json_digest([version("tiltmeter"), version("polars"), version("numpy"), states])
+
+
+def _state(path: Path) -> Any:
+    """Return what tells whether a file has changed: path, size and time of modification."""
+    state = path.stat()
+    return [str(path), state.st_size, state.st_mtime_ns]
 
 
 def _source_of(kind: type) -> Path | None:
