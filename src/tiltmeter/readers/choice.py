@@ -100,11 +100,12 @@ def _reduced(table: DataFrame) -> DataFrame:
 def _contradicted() -> Expr:
     """Return whether another signal contradicts the letter in the column `found`."""
     rows = tables("choice")["contradicted"]
-    words = [col.both.str.extract(rows[name].find) for name in ("lead", "last", "words declared")]
-    different = pl.any_horizontal((word != col.found).fill_null(False) for word in words)
+    lead, *later = (col.both.str.extract(rows[name].find) for name in ("lead", "last", "words declared"))
+    agreed = (col.found == col.agreed).fill_null(False)
+    different = pl.any_horizontal((word != col.found).fill_null(False) for word in later) | ((lead != col.found).fill_null(False) & ~agreed)
     behind = pl.any_horizontal((col.found == letter) & _other_words_behind(letter) for letter in LETTERS)
     several = (col.pair & col.final.is_null() & col.mine.is_null()) | col.several
-    wrong = different | behind | _another_described() | (col.mistaken == col.found).fill_null(False)
+    wrong = different | behind | _another_described() | col.mistaken.list.contains(col.found).fill_null(False)
     return ((~col.in_words & wrong) | several).fill_null(False)
 
 
@@ -119,12 +120,13 @@ def _another_described() -> Expr:
     return other & ~own.fill_null(False) & (col.options.list.len() > 2)
 
 
-def _agreeing() -> Expr:
-    """Return the letter that is declared last together with its own words ("The answer is (e) CCR5"), or null."""
+def _agreed() -> Expr:
+    """Return the letter that is declared last, if it is the only one declared together with its own words ("The answer is (e) CCR5")."""
     answer = tables("choice")["declared"]["answer"].find
-    last = col.both.str.extract_all(rf"{answer} (?:[:,] )?\[[a-e]\]").list.last()
-    letter = last.str.extract(MARK)
-    return when(letter == last.str.extract(r"\[([a-e])\]$")).then(letter)
+    pairs = col.both.str.extract_all(rf"{answer} (?:[:,] )?\[[a-e]\]")
+    letter = pl.element().str.extract(MARK)
+    own = pairs.list.eval(when(letter == pl.element().str.extract(r"\[([a-e])\]$")).then(letter)).list.drop_nulls().list.unique()
+    return when((own.list.len() == 1) & (own.list.first() == col.answers.list.last())).then(own.list.first())
 
 
 def _other_words_behind(letter: str) -> Expr:
@@ -158,11 +160,10 @@ def _by_rules(table: DataFrame) -> DataFrame:
     declined = pl.coalesce(declines(with_unknown, or_cannot_tell=False), "declined")
     answers = col.text.str.extract_all(tables("choice")["declared"]["answer"].find)
     table = table.with_columns(final=_last("final"), first=_first())
-    mistaken = pl.any_horizontal((col.first == letter) & _other_words_behind(letter) for letter in LETTERS)
-    table = table.with_columns(final=pl.coalesce("final", when(mistaken).then(_agreeing())))
-    table = table.with_columns(mine=_last("mine"), declared=_last("mine", "declared"))
+    table = table.with_columns(answers=answers.list.eval(pl.element().str.extract(MARK)))
+    table = table.with_columns(agreed=_agreed())
+    table = table.with_columns(final=pl.coalesce("final", "agreed"), mine=_last("mine"), declared=_last("mine", "declared"))
     table = table.with_columns(
-        answers=answers.list.eval(pl.element().str.extract(MARK)),
         only=only_one("named").str.slice(1, 1),
         open=when("in_words").then(~declined).otherwise(stands_out | ~col.declined),
     )

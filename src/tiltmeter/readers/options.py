@@ -28,7 +28,7 @@ def marked(answer: Series, option_texts: Series) -> DataFrame:
     - `copied`: letters are marked, and "stated" replaces the words of the option after its letter;
     - `listed`: whether the only letters are those of a copy of the list of options;
     - `unknown`: letter of the option that says that the text does not tell;
-    - `mistaken`: letter at the beginning that comes with a term that is not its option;
+    - `mistaken`: letters that come with a term that is not their option, at the beginning or in a declaration;
     - `lower`, `declined`, `options`: the text in lower case, whether it declines, the texts of the options.
     """
     rows = tables("choice")
@@ -56,34 +56,38 @@ def _lowered(answer: Series, option_texts: Series) -> DataFrame:
     stops = list(rows["stops"].values())
     table = text_table(answer, options=option_texts.cast(pl.List(String)))
     options = {letter: _option(place, stops) for place, letter in enumerate(LETTERS)}
-    table = table.with_columns(mistaken=_mistaken())
+    table = table.with_columns(mistaken=_mistaken(table))
     table = table.with_columns(lower=lowered(rewritten(col.text, rows["signs"].values())))
     lower = rewritten(col.lower, (*rows["letters"].values(), *stops)).str.strip_chars(" ")
     return table.with_columns(lower=lower, declined=declines(col.lower), **options)
 
 
-def _mistaken() -> Expr:
-    """Return the letter at the beginning of the text if it comes with a term that is not its option, or null.
+def _mistaken(table: DataFrame) -> Series:
+    """Return the letters in each text that come with a term that is not their option, at the beginning or in a declaration.
 
     The term has more words in common with another option, or it is short and has none in common with its own. Words are compared by their
     first letters, because endings differ ("woman", "women").
     """
     rows = tables("choice")["terms"]
     behind, before = rows["term"].find, rows["term before"].find
-    letter = pl.coalesce(col.text.str.extract(behind, 1), col.text.str.extract(before, 2)).str.to_lowercase()
-    term = rewritten(pl.coalesce(col.text.str.extract(behind, 2), col.text.str.extract(before, 1)).str.to_lowercase(), [rows["of the"]])
-    is_term = term.str.contains("[a-z]{3}") & ~term.str.contains(rows["no term"].find)
+    found = pl.concat_list(col.text.str.extract_all(behind), col.text.str.extract_all(before))
+    pairs = table.select("options", found=found).with_row_index("row").explode("found").drop_nulls("found")
+    letter = pl.coalesce(col.found.str.extract(behind, 1), col.found.str.extract(before, 2)).str.to_lowercase()
+    term = pl.coalesce(col.found.str.extract(behind, 2), col.found.str.extract(before, 1)).str.to_lowercase()
+    pairs = pairs.with_columns(letter=letter, term=rewritten(term, [rows["of the"]]))
+    pairs = pairs.filter(col.term.str.contains("[a-z]{3}") & ~col.term.str.contains(rows["no term"].find))
 
     def stems(text: Expr) -> Expr:
         return text.str.to_lowercase().str.extract_all("[a-z]{3,}|[0-9]+").list.eval(pl.element().str.head(_STEM)).list.unique()
 
     common = {
-        letter: stems(term).list.set_intersection(stems(col.options.list.get(place, null_on_oob=True))).list.len()
+        letter: stems(col.term).list.set_intersection(stems(col.options.list.get(place, null_on_oob=True))).list.len()
         for place, letter in enumerate(LETTERS)
     }
-    own = pl.coalesce(*(when(letter == other).then(count) for other, count in common.items()))
-    short = term.str.count_matches(" ") < _TERM
-    return when(is_term & (((own == 0) & short) | (own < pl.max_horizontal(*common.values())))).then(letter)
+    own = pl.coalesce(*(when(letter=other).then(count) for other, count in common.items()))
+    short = col.term.str.count_matches(" ") < _TERM
+    wrong = pairs.filter(((own == 0) & short) | (own < pl.max_horizontal(*common.values()))).group_by("row").agg(mistaken="letter")
+    return table.with_row_index("row").join(wrong, on="row", how="left", maintain_order="left")["mistaken"]
 
 
 def _option(place: int, stops: list[Pattern]) -> Expr:

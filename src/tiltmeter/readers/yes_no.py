@@ -82,9 +82,12 @@ def _read(answer: Series, about: About) -> DataFrame:
     )
     undecided = col.lower.str.contains(rows["other"]["no single answer"].find)
     table = table.with_columns(clauses=when(undecided).then(_without(rows["other"]["mere word"].find)).otherwise("clauses"))
+    worded = col.lower.str.contains(rows["other"]["wording"].find)
+    table = table.with_columns(clauses=when(worded).then(_without(rows["other"]["mere judgement"].find)).otherwise("clauses"))
     # The marks of a clause, with "+" instead of the rest if it means yes (or no).
+    meaning = {side: [row for row in rows[side].values() if row.about in (None, about)] for side in ("yes", "no")}
     sides = {
-        side: col.clauses.str.replace_all(rf"(?m)^((?:final= |answer= |conclusion= )*){any_in('yes_no', side)}$", "${1}+")
+        side: col.clauses.str.replace_all(rf"(?m)^((?:final= |answer= |conclusion= )*){any_of(meaning[side])}$", "${1}+")
         for side in ("yes", "no")
     }
     table = table.with_columns(**sides)
