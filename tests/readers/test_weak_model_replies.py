@@ -2,8 +2,8 @@
 
 `weak_model_replies.jsonl` holds replies of SmolLM2-135M-Instruct (4 bits, Apache-2.0) from a llama.cpp server to prompts of 13 probes, each
 labelled by two language-model readers independently of each other and of the rules; the few on which they disagreed are left out. The
-columns: `set`, `probe`, `prompt_id`, `answer`, the `outcome` and the `label` (as the probe calls it), and the factors of the prompt that the
-rules use. The rules were written with the sets A to E in view. Set F was not: keep it apart, and look at its figures only.
+columns: `set`, `probe`, `prompt_id`, `answer`, the `outcome` and the `label` (as the probe calls it), and the factors that the rules use.
+The rules were written with the sets A to E in view. Set F was not: keep it apart, and look at its figures only.
 """
 
 from __future__ import annotations
