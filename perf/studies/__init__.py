@@ -1,4 +1,4 @@
-"""Studies of truth: whether claims about whole populations of studies hold, with generators that share no code with the package.
+"""Studies of truth: whether claims about whole populations of studies hold.
 
 They take minutes, so they are not tests. `python -m perf.studies` carries them out and records the outcome, the date and a fingerprint
 of the code that they examine in `perf/studies/recorded.yaml`. `make lint` names the studies whose code has changed since then.
