@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 import shutil
@@ -165,6 +166,13 @@ FIRST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest."""
     items.sort(key=lambda item: next((place for place, start in enumerate(FIRST) if item.nodeid.startswith(start)), len(FIRST)))
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector run less often and leave out what was imported: it took 4% of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(5000, 20, 20)
 
 
 @pytest.hookimpl(optionalhook=True)
