@@ -12,7 +12,8 @@ demo: $(VENV)/.installed
 	$(BIN)/tiltmeter run associations/gender --model hf/tests/fixtures/storyteller -M batch_size=200 --max-connections 200 --judge sim/fair --limit 20 -P encoder=none -P names=grid
 
 test: export PYTHONDONTWRITEBYTECODE =
-# The test processes together use all cores. `make verify` keeps the threads of Polars, on which the order of rows might depend.
+# The test processes together use all cores, so each has one thread of Polars. `make verify` keeps the threads, on which the order of rows
+# might depend; tests/runs/test_threads.py compares the findings of one thread and of four.
 test: export POLARS_MAX_THREADS = 1
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not verify" --session-timeout=1800 -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') # one more: some tests mostly wait
@@ -28,7 +29,7 @@ lint: $(VENV)/.dev
 	$(BIN)/python scripts/stability.py --check
 	$(BIN)/codespell
 	$(BIN)/python scripts/prose.py
-	$(BIN)/python -m perf.studies --stale || true # they take minutes: named here, carried out by hand
+	$(BIN)/python -m perf.studies --stale # a warning: they take minutes and are carried out by hand; .ci/run repeats it at the end
 
 types: $(VENV)/.dev
 	$(BIN)/mypy

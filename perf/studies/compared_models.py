@@ -12,7 +12,7 @@ from typing import Final, cast
 
 import polars as pl
 
-from perf.studies.study import Claim
+from perf.studies.study import CODE_OF_PROBES, Claim, planted, simulated_measures
 from tiltmeter import registry
 from tiltmeter.comparing import judged_differences
 from tiltmeter.datasets import Library
@@ -20,11 +20,10 @@ from tiltmeter.probes import Probe
 from tiltmeter.study import NotRun, RunView, Settings
 
 QUESTION: Final = "Is a planted difference of two models found, and does the same model twice differ in nothing?"
-CODE: Final = ("comparing", "probes", "stats")
+CODE: Final = ("comparing", *CODE_OF_PROBES)
 SETTINGS: Final = Settings(limit=120, resamples=200)
 PAIRS: Final = 150
 """Simulated pairs of each case."""
-HARMS: Final = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
 BIASES: Final = {"fair twice": (0.0, 0.0), "biased twice": (0.2, 0.2), "fair and biased": (0.05, 0.35)}
 CASES: Final = tuple(BIASES)
 KEY_METRICS: Final = 19
@@ -63,9 +62,7 @@ def compared_pair(probes: Probes, biases: tuple[float, float], seed: int) -> pl.
     for name, (probe, design) in probes.items():
         views = []
         for side, bias in enumerate(biases):
-            measures = probe.simulate_measures(design, dict.fromkeys(HARMS, bias), 2 * seed + side)
-            if measures is None:
-                raise ValueError(f"measures of {name} cannot be simulated")
+            measures = simulated_measures(probe, design, bias, 2 * seed + side)
             views.append(view_of(measures))
             tables = probe.analyse(measures.with_columns(wording=pl.lit("any")), SETTINGS)
             findings[side].append(tables["findings"])
@@ -110,16 +107,16 @@ def true_values(probes: Probes, bias: float) -> dict[tuple[str, str], float]:
     """Return the true values of the key metrics by part and metric."""
     values = {}
     for name, (probe, _) in probes.items():
-        of_probe = probe.true_values(dict.fromkeys(HARMS, bias))
+        of_probe = probe.true_values(planted(bias))
         values.update({(name, metric): value for metric, value in of_probe.items()})
     return values
 
 
-def carry_out(case: str, pairs: int = PAIRS) -> list[Claim]:
+def carry_out(case: str, studies: int = PAIRS) -> list[Claim]:
     """Return the claims about one kind of pairs."""
     probes = designed_probes(SETTINGS)
     biases = BIASES[case]
-    tables = [compared_pair(probes, biases, seed) for seed in range(pairs)]
+    tables = [compared_pair(probes, biases, seed) for seed in range(studies)]
     if biases[0] == biases[1]:
         return claims_of_equal_models(tables)
     return claims_of_planted_differences(tables, probes, biases)

@@ -20,7 +20,20 @@ from tiltmeter.models.sim import Dials
 from tiltmeter.study import Settings
 
 QUESTION: Final = "Are planted associations of at least 10 points found for the right group, and is nothing else reported?"
-CODE: Final = ("associations.significance", "associations.design", "associations.planted_concepts", "stats")
+CODE: Final = (
+    "associations.significance",
+    "associations.definitions",
+    "associations.design",
+    "associations.grids",
+    "associations.names",
+    "associations.planted_concepts",
+    "associations.stage_tables",
+    "models.sim",
+    "stats",
+    "study",
+    "subsampling",
+    "arrays",
+)
 STUDIES: Final = 20
 """Simulated studies of each case."""
 CASES: Final = ("gender 0.1", "gender 0.25", "race 0.1", "race 0.25", "religions 0.1", "religions 0.25", "gender 0.0")

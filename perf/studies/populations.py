@@ -8,13 +8,13 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from perf.studies.study import Claim
+from perf.studies.study import CODE_OF_PROBES, Claim
 from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.study import Settings
 
 QUESTION: Final = "Do 95% intervals contain the true value of a population of questions and wordings that have effects of their own?"
-CODE: Final = ("probes", "stats")
+CODE: Final = CODE_OF_PROBES
 QUESTIONS: Final = "discrimination_tamkin"
 METRIC: Final = "diff_mvf_success_rate"
 SETTINGS: Final = Settings(limit=300, resamples=300)
@@ -58,10 +58,10 @@ def coverage_of_the_population(case: str, settings: Settings, studies: int) -> d
     return {name: count / studies for name, count in covered.items()}
 
 
-def carry_out(case: str) -> list[Claim]:
+def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
     """Return the coverage of a case; where clusters have effects, intervals for the items of a study must contain the truth less often."""
-    coverage = coverage_of_the_population(case, SETTINGS, STUDIES)
+    coverage = coverage_of_the_population(case, SETTINGS, studies)
     claims = [Claim("population: coverage", coverage["population"], LEAST[case], 1.0)]
     if not case.endswith(" 0.0"):
-        claims.append(Claim("items: coverage", coverage["items"], 0.0, coverage["population"] - 1 / STUDIES))
+        claims.append(Claim("items: coverage", coverage["items"], 0.0, coverage["population"] - 1 / studies))
     return claims

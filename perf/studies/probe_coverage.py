@@ -11,39 +11,36 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from perf.studies.study import Claim
+from perf.studies.study import CODE_OF_PROBES, Claim, findings_of_studies, planted
 from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.study import Settings
 
 QUESTION: Final = "Do 95% intervals of the probes contain the true value, and is a fair model graded healthy and a biased one not?"
-CODE: Final = ("probes", "stats")
+CODE: Final = CODE_OF_PROBES
 SETTINGS: Final = Settings(limit=2_000, resamples=500, params={"wording": "plain"})
 STUDIES: Final = 400
 """Simulated studies of each probe and model. The standard error of a coverage of 95% is 1.1 points."""
 BIASES: Final = {"fair": 0.0, "biased": 0.3}
-HARMS: Final = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
 CASES: Final = tuple(f"{probe} {model}" for probe in registry.names("probes") for model in BIASES)
 
 
-def carry_out(case: str) -> list[Claim]:
+def carry_out(case: str, studies: int = STUDIES, settings: Settings = SETTINGS) -> list[Claim]:
     """Return the coverage and the share of marks that include healthy, for each key metric of a probe."""
     name, model = case.split()
     probe = registry.load("probes", name)
-    dials = dict.fromkeys(HARMS, BIASES[model])
-    true_values = probe.true_values(dials)
-    design = probe.design(Library.default(), SETTINGS)
+    bias = BIASES[model]
+    true_values = probe.true_values(planted(bias))
+    design = probe.design(Library.default(), settings)
     covered: Counter[str] = Counter()
     healthy: Counter[str] = Counter()
-    for seed in range(STUDIES):
-        measures = probe.simulate_measures(design, dials, seed)
-        findings = probe.analyse(measures, SETTINGS)["findings"]
+    for findings in findings_of_studies(probe, design, bias, [settings] * studies):
         for row in findings.filter("key").iter_rows(named=True):
             covered[row["metric"]] += row["low"] <= true_values[row["metric"]] <= row["high"]
             healthy[row["metric"]] += row["mark_best"] == "healthy"
     claims = []
     for metric in true_values:
-        claims.append(Claim(f"{metric}: coverage", covered[metric] / STUDIES, 0.925, 0.98))
+        claims.append(Claim(f"{metric}: coverage", covered[metric] / studies, 0.925, 0.98))
         low, high = (0.95, 1.0) if model == "fair" else (0.0, 0.2)
-        claims.append(Claim(f"{metric}: share marked healthy", healthy[metric] / STUDIES, low, high))
+        claims.append(Claim(f"{metric}: share marked healthy", healthy[metric] / studies, low, high))
     return claims

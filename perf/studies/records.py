@@ -10,33 +10,36 @@ from typing import Any, Final
 
 import yaml
 
-from perf.studies.study import MODULES, study_named
+from perf.studies.modules import MODULES, study_named
 
 PACKAGE: Final = Path(__file__).parents[2] / "src" / "tiltmeter"
 RECORD: Final = Path(__file__).parent / "recorded.yaml"
-DATA_SUFFIXES: Final = (".yaml", ".csv", ".json")
+SUFFIXES: Final = (".py", ".yaml", ".csv", ".json")
 
 
 def fingerprint(name: str) -> str:
-    """Return the fingerprint of a study: of its own code and of the code and data of the package that it examines.
+    """Return the fingerprint of a study: of its own code, of `study.py`, and of the code and data of the package that it examines.
 
-    Comments, docstrings, formatting and the names of files do not change it.
+    Comments, docstrings, formatting, the names of files and the version of Python do not change it.
     """
-    study_file = Path(__file__).parent / f"{name}.py"
-    digests = [_digest(study_file), *(_digest(path) for path in _files(study_named(name).CODE))]
+    folder = Path(__file__).parent
+    files = [folder / f"{name}.py", folder / "study.py", *_files(study_named(name).CODE)]
+    digests = [_digest(path) for path in files]
     return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()[:16]
 
 
 def _files(code: Sequence[str]) -> Iterator[Path]:
-    """Yield the source and data files of modules and packages."""
+    """Yield the source and data files of modules and packages. Data files of a module have its name."""
     for module in code:
         path = PACKAGE.joinpath(*module.split("."))
         if path.is_dir():
-            yield from (file for file in path.rglob("*") if file.suffix in (".py", *DATA_SUFFIXES))
-        elif path.with_suffix(".py").is_file():
-            yield path.with_suffix(".py")
+            files = [file for file in path.rglob("*") if file.suffix in SUFFIXES]
         else:
+            candidates = [path.with_suffix(suffix) for suffix in SUFFIXES]
+            files = [file for file in candidates if file.is_file()]
+        if not files:
             raise ValueError(f"a study examines tiltmeter.{module}, which does not exist; correct CODE in that study")
+        yield from files
 
 
 def _digest(path: Path) -> str:
@@ -52,11 +55,30 @@ def _syntax(source: str) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [statement for statement in node.body if not _is_text(statement)] or [ast.Pass()]
-    return ast.dump(tree)
+        if isinstance(node, ast.JoinedStr):
+            node.values = [value for value in node.values if not _is_empty(value)]  # Python 3.12 adds empty texts
+    return _tree_text(tree)
+
+
+def _tree_text(node: object) -> str:
+    """Return a syntax tree as text. `ast.dump` and `ast.unparse` give other texts in other versions of Python.
+
+    Fields without a value are left out: later versions of Python have more of them.
+    """
+    if isinstance(node, ast.AST):
+        fields = [f"{name}={_tree_text(value)}" for name, value in ast.iter_fields(node) if value not in (None, [])]
+        return f"{type(node).__name__}({', '.join(fields)})"
+    if isinstance(node, list):
+        return f"[{', '.join(_tree_text(item) for item in node)}]"
+    return repr(node)
 
 
 def _is_text(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)
+
+
+def _is_empty(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value == ""
 
 
 def recorded() -> dict[str, dict[str, Any]]:

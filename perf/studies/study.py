@@ -1,15 +1,19 @@
-"""What a study is, and the list of all studies."""
+"""What studies have in common. This file is part of the fingerprint of each study."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Final, Protocol, cast
+from typing import Final
 
-MODULES: Final = ("probe_coverage", "few_items", "populations", "planted_associations", "compared_models")
-"""Modules of `perf.studies` that are a study, in the order of the record."""
+import polars as pl
+
+from tiltmeter.probes import Probe
+from tiltmeter.study import Settings
+
+HARMS: Final = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
+CODE_OF_PROBES: Final = ("probes", "stats", "study", "subsampling", "arrays")
+"""Modules and packages of `tiltmeter` that decide about the outcome of studies of probes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,27 +31,21 @@ class Claim:
         return self.low <= self.observed <= self.high
 
 
-class StudyModule(Protocol):
-    """A module of this package that is a study."""
-
-    QUESTION: str
-    """What is examined, in one sentence."""
-    CODE: Sequence[str]
-    """Modules and packages of `tiltmeter` whose code decides about the outcome."""
-    CASES: Sequence[str]
-    """Parts that are independent of each other and can be carried out at the same time."""
-
-    def carry_out(self, case: str) -> list[Claim]:
-        """Carry out one case and return its claims."""
+def planted(bias: float) -> dict[str, float]:
+    """Return the settings of a simulated model that has the same bias in each harm."""
+    return dict.fromkeys(HARMS, bias)
 
 
-def study_named(name: str) -> StudyModule:
-    """Return the module of a study."""
-    return cast("StudyModule", import_module(f"perf.studies.{name}"))
+def simulated_measures(probe: Probe, design: pl.DataFrame, bias: float, seed: int) -> pl.DataFrame:
+    """Return the measures of one simulated study of a probe."""
+    measures = probe.simulate_measures(design, planted(bias), seed)
+    if measures is None:
+        raise ValueError(f"measures of {probe.name} cannot be simulated")
+    return measures
 
 
-def claims_of_case(name: str, case: str) -> tuple[list[Claim], float]:
-    """Carry out one case of a study; return its claims and its seconds."""
-    begun = time.perf_counter()
-    claims = study_named(name).carry_out(case)
-    return claims, time.perf_counter() - begun
+def findings_of_studies(probe: Probe, design: pl.DataFrame, bias: float, settings: Sequence[Settings]) -> Iterator[pl.DataFrame]:
+    """Yield the findings of simulated studies of a probe: one study for each of the settings, with which it is analysed."""
+    for seed, settings_of_study in enumerate(settings):
+        measures = simulated_measures(probe, design, bias, seed)
+        yield probe.analyse(measures, settings_of_study)["findings"]

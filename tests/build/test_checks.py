@@ -76,20 +76,27 @@ def test_an_outdated_list_of_licences_fails_the_build(tmp_path: Path) -> None:
 
 MAKE = """#!/bin/sh
 cat
-echo "made $1"
+echo "made $1, CI=$CI"
 test "$1" != "$FAILS"
+"""
+PYTHON = """#!/bin/sh
+test "$*" != "-m perf.studies --stale" || printf "$STALE"
 """
 
 
-@pytest.mark.parametrize("fails", ["", "docs"])
-def test_the_checks_say_how_long_each_part_took_and_which_one_failed(tmp_path: Path, fails: str) -> None:
+@pytest.mark.parametrize(
+    ("fails", "stale", "shown"),
+    [("", "", "none is stale"), ("docs", "study one: has changed\nstudy two: failed\n", "WARNING: study one: has changed; study two: failed")],
+)
+def test_the_checks_say_how_long_each_part_took_which_one_failed_and_what_is_stale(tmp_path: Path, fails: str, stale: str, shown: str) -> None:
     shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
     programs = tmp_path / ".venv" / "bin"
     programs.mkdir(parents=True)
-    for name, text in (("make", MAKE), ("python", "#!/bin/sh\n"), ("chromium", "#!/bin/sh\n")):
+    for name, text in (("make", MAKE), ("python", PYTHON), ("chromium", "#!/bin/sh\n")):
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
-    environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "FAILS": fails, "PYTHON": "true"}
+    variables = {"PATH": f"{programs}:{os.environ['PATH']}", "FAILS": fails, "STALE": stale, "PYTHON": "true", "CI": ""}
+    environment = os.environ | variables
     command = ["bash", str(tmp_path / ".ci" / "run")]
     # The standard input stays open: a part that read it would wait forever.
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -97,7 +104,8 @@ def test_the_checks_say_how_long_each_part_took_and_which_one_failed(tmp_path: P
         printed = process.stdout.read()
     table = dict(re.findall(r"^([\w, ]+?)  +(.*)$", printed, re.MULTILINE))
     assert process.returncode == bool(fails)
-    assert ("made verify" in printed) == (not fails)
+    assert ("made verify, CI=1" in printed) == (not fails)
+    assert table["studies of truth"] == shown
     assert re.fullmatch(r"\d+ s FAILED \(exit status 1\)" if fails else r"\d+ s", table["docs"])
     assert re.fullmatch(r"not run" if fails else r"\d+ s", table["make verify"])
     assert {"fixed loop, before", "lint", "types", "layers", "licences", "audit", "make test", "fixed loop, after", "total"} < table.keys()
@@ -109,7 +117,7 @@ def test_the_fixed_loop_prints_its_time() -> None:
 
 
 WITH = {"multidict": "aiohttp", "yarl": "aiohttp", "markupsafe": "jinja2", "pydantic_core": "pydantic", "threadpoolctl": "scikit-learn"}
-WITH |= {"nltk": "rouge-score", "huggingface_hub": "transformers", "anyio": "inspect-ai"}
+WITH |= {"nltk": "rouge-score", "huggingface_hub": "transformers", "safetensors": "transformers", "anyio": "inspect-ai"}
 """Modules that come with a declared package, which hands out their objects."""
 GIVEN = ("pandas", "pytest", "vllm")
 """The plugin of pytest runs within it; pandas and vLLM are used only by those who have installed them."""

@@ -149,6 +149,8 @@ _done: dict[tuple[str, ...], tuple[int, str]] = {}
 
 WHOLE_SUITE = ["tiltmeter", "run", "genderbench", "--model", "openai/gpt-4o-mini"]
 """The first command of the README, which runs all probes. Other such commands run the probes of `few.yaml`."""
+WHOLE_ASSOCIATIONS = "setting=two,negative"
+"""A parameter of the command in docs/associations.md that runs all identities. Other such commands run gender only."""
 FEW_PROBES = "study: genderbench\nparts: [direct, gest]\n"
 
 
@@ -163,8 +165,8 @@ def obey(words: list[str]) -> tuple[int, str]:
 
 
 def with_few_parts(words: list[str]) -> list[str]:
-    """The same command with few probes or identities, unless it is the first one."""
-    if words == WHOLE_SUITE:
+    """The same command with few probes or identities, unless it is one of the two that run all."""
+    if words == WHOLE_SUITE or WHOLE_ASSOCIATIONS in words:
         return words
     Path("few.yaml").write_text(FEW_PROBES, encoding="utf-8")
     fewer = {"genderbench": "few.yaml", "associations": "associations/gender"}
@@ -205,9 +207,10 @@ def filled(words: list[str]) -> list[str]:
     values = {"URL": address, "http://127.0.0.1:8000/v1": address, "NAME": "any", "...": "sim/mild", **STAND_INS}
     words = needed(words)
     done = [values.get(word, word) for word in words]
-    if words[1] == "run" and "--limit" in done:  # the limit is TILTMETER_LIMIT
-        place = done.index("--limit")
-        del done[place : place + 2]
+    if words[1] == "run" and "--limit" in done:
+        number = done.index("--limit") + 1
+        assert done[number].isdecimal()
+        done[number] = "2"
     done = [re.sub(r"/NAME\b", "/any", word).replace("/shared/", "./") for word in done]
     return [name for word in done for name in (sorted(str(one) for one in Path().glob(word)) if "*" in word else [word])]
 
@@ -217,7 +220,7 @@ def check_command(words: list[str], block: Block, exits: int) -> None:
     match words[0]:
         case "tiltmeter" if words[1] == "view":
             assert (ROOT / "tests" / "app" / "test_explorer.py").is_file(), "it serves until it is stopped; that test opens it in a browser"
-        case "tiltmeter" if words[1] == "demo":  # tests/cli/test_output.py runs it
+        case "tiltmeter" if words[1] == "demo":  # `test_what_make_demo_runs` runs it
             assert words[2:] == [], where
         case "tiltmeter":
             status, said = obey_apart(filled(words), Path()) if block.page.name == "plugins.md" else obey(filled(words))
@@ -257,6 +260,20 @@ def check_parsed(block: Block) -> None:
 def label_by_hand(sample: Path) -> None:
     """What the reader does between two commands: fill in the column `label`."""
     pl.read_csv(sample, infer_schema=False).with_columns(label=pl.lit("unclear")).write_csv(sample)
+
+
+def test_what_make_demo_runs(tmp_path: Path, environment: dict[str, str]) -> None:
+    """The commands of `make demo` as they are, in a copy of the folders that they name."""
+    shutil.copytree(ROOT / "tests" / "fixtures" / "storyteller", tmp_path / "tests" / "fixtures" / "storyteller")
+    recipe = (ROOT / "Makefile").read_text().partition("\ndemo: $(VENV)/.installed\n")[2].partition("\n\n")[0]
+    lines = [line.removeprefix("\t$(BIN)/tiltmeter ") for line in recipe.splitlines()]
+    assert lines[0] == "demo"
+    for line in lines:
+        done = call(line.split(), tmp_path, environment)
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+        reports = re.findall(r"\S+/report\.html", done.stdout + done.stderr)
+        assert reports
+        assert all((tmp_path / report).is_file() for report in reports)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

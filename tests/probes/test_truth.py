@@ -1,10 +1,10 @@
-"""Intervals contain the true value: a quick case of the study `perf/studies/probe_coverage.py`, which has all probes and the marks."""
+"""Intervals contain the true value, and a fair model is graded healthy: a small case of the study `perf/studies/probe_coverage.py`."""
 
 from __future__ import annotations
 
 import pytest
+from perf.studies.probe_coverage import carry_out
 
-from probes.conftest import dials
 from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.study import Settings
@@ -12,19 +12,31 @@ from tiltmeter.study import Settings
 SETTINGS = Settings(limit=300, resamples=200, params={"wording": "plain"})
 """In one wording, as in the study: the simulated model has no effects of wordings, and each of ten would be analysed apart as well."""
 STUDIES = 40
+UNDECIDED = {("hiring_an", "diff_regression")}
+"""Metrics whose interval may include healthy for a biased model, because 300 items are few."""
+
+
+def shares(case: str) -> dict[str, float]:
+    """The shares of studies that the claims of a case are about, by the name of the claim."""
+    return {claim.name: claim.observed for claim in carry_out(case, STUDIES, SETTINGS)}
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("bias", [0.0, 0.3], ids=["fair", "biased"])
-@pytest.mark.parametrize("name", ["direct", "discrimination_tamkin", "jobs_lum"])
-def test_a_rate_a_maximum_and_a_slope_contain_the_true_value(library: Library, name: str, bias: float) -> None:
+@pytest.mark.parametrize("name", registry.names("probes"))
+def test_intervals_contain_the_true_value_and_a_fair_model_is_graded_healthy(library: Library, name: str) -> None:
     """An interval that contains the true value in 95% of studies fails this in 3 of 1,000 cases, one of 75% passes in 10 of 100."""
-    probe = registry.load("probes", name)
-    true_values = probe.true_values(dials(bias))
-    design = probe.design(library, SETTINGS)
-    covered = dict.fromkeys(true_values, 0)
-    for seed in range(STUDIES):
-        measures = probe.simulate_measures(design, dials(bias), seed)
-        for row in probe.analyse(measures, SETTINGS)["findings"].filter("key").iter_rows(named=True):
-            covered[row["metric"]] += row["low"] <= true_values[row["metric"]] <= row["high"]
-    assert min(covered.values()) >= 34
+    of_fair = shares(f"{name} fair")
+    for metric in registry.load("probes", name).metrics:
+        if metric.key:
+            assert of_fair[f"{metric.name}: coverage"] >= 34 / STUDIES
+            assert of_fair[f"{metric.name}: share marked healthy"] >= 38 / STUDIES
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("name", registry.names("probes"))
+def test_intervals_contain_the_true_value_and_a_biased_model_is_not_graded_healthy(library: Library, name: str) -> None:
+    of_biased = shares(f"{name} biased")
+    for metric in registry.load("probes", name).metrics:
+        if metric.key:
+            assert of_biased[f"{metric.name}: coverage"] >= 34 / STUDIES
+            assert of_biased[f"{metric.name}: share marked healthy"] <= 2 / STUDIES or (name, metric.name) in UNDECIDED
