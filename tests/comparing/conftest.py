@@ -35,6 +35,13 @@ def three(place: Path) -> Made:
 
 
 @pytest.fixture(scope="session")
+def dealt(place: Path) -> Run:
+    """Of a fair and a biased model, with the wordings dealt to the items, as they are unless a user chooses."""
+    (place / "dealt.yaml").write_text("study: genderbench\nparts: [direct, gest, inventories]\n", encoding="utf-8")
+    return tm.run(str(place / "dealt.yaml"), model=["sim/fair", "sim/biased"], limit=149)
+
+
+@pytest.fixture(scope="session")
 def both(three: Made) -> Run:
     """Of a fair and a biased model."""
     return three(["sim/fair", "sim/biased"])

@@ -48,6 +48,14 @@ def test_a_biased_model_is_worse_than_a_fair_one(both: Run) -> None:
     assert _of(turned, "fail_rate", "direct")["difference"] == pytest.approx(-agreed["difference"])
 
 
+def test_runs_with_dealt_wordings_are_compared_within_each_wording(dealt: Run) -> None:
+    found = compare(dealt, model_a="sim/fair", model_b="sim/biased")
+    assert found.verdicts["better"] == 0
+    assert found.verdicts["worse"] >= 3
+    assert found.differences.filter(pl.col("wording").is_null())["paired"].all()
+    assert found.differences["wording"].drop_nulls().n_unique() > 1
+
+
 def test_all_numbers_of_a_probe_are_contrasted_as_they_are_analysed(both: Run) -> None:
     found = compare(both).differences.filter(pl.col("wording").is_null())
     assert found["paired"].all()
