@@ -373,10 +373,9 @@ def test_a_part_shows_the_sentences_about_it(tiltmeter: Tiltmeter, tmp_path: Pat
         tiltmeter("run two.yaml -m compatible/m --display none --limit 6 --out run", *CONSTRAINED, "--base-url", server.url, exits=0)
     measures = pl.read_parquet(tmp_path / "run" / "measures.parquet")
     free = dict(measures.filter(~pl.col.constrained).group_by("part").len().iter_rows())
-    assert 0 < free.get("direct", 0) + free["dreaddit"]
+    assert free["dreaddit"]
     for part in ("direct", "dreaddit"):
         said = " ".join(tiltmeter("show run --part", part, exits=0).stdout.split())
         count = free.get(part, 0)
         assert (f"{count} answers were not constrained" in said) == bool(count)
         assert ("are not compared" in said) == (count < measures.filter(part=part).height)
-        assert f"{sum(free.values())} answers were not constrained" not in said or count == sum(free.values())

@@ -37,13 +37,13 @@ from tiltmeter.models.base import (
 )
 from tiltmeter.models.generation import Generator, generate_batch
 from tiltmeter.models.gguf_files import SUFFIX
+from tiltmeter.models.memory import is_out_of_memory
 from tiltmeter.models.prompts import PromptReader, PromptRow
 from tiltmeter.models.weights import (
     Weights,
     check_device,
     find_gguf_weights,
     find_weights,
-    is_out_of_memory,
     load_pretrained,
     need_local,
     pick_device,
@@ -53,7 +53,10 @@ from tiltmeter.thinking import split_thinking
 SMALL = 20_000_000
 """Number of parameters below which a model uses one thread on a CPU: several threads would mostly wait for each other."""
 LONGER = 2
-"""Largest ratio of the lengths of two prompts in one batch, beside MARGIN tokens: shorter prompts are padded to the longest."""
+"""Largest ratio of the length of a prompt to that of the oldest one in its batch, in either direction, beside MARGIN tokens.
+
+Two other prompts of the batch may differ more.
+"""
 MARGIN = 64
 LINGER = 0.005
 """Seconds without a new request after which an incomplete batch starts: a run sends its requests one after the other."""

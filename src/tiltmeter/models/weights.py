@@ -19,13 +19,13 @@ from urllib.request import getproxies, proxy_bypass
 
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models.gguf_files import dequantised, find_gguf
+from tiltmeter.models.memory import is_out_of_memory
 from tiltmeter.paths import sha256
 
 _READ = (".json", ".safetensors", ".model", ".txt", ".jinja")
 """Suffixes of the files of a model. Pickled weights are excluded, because loading them may run code."""
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
-_OUT_OF_MEMORY = re.compile("out of memory|can't allocate memory|not enough memory", re.IGNORECASE)
 _CONNECT_SECONDS = 5.0
 
 _digests: dict[tuple[Path, int, int], str] = {}
@@ -309,8 +309,3 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(level)
         if bar:
             logging.enable_progress_bar()
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether torch ran out of memory, on a GPU or on the machine."""
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(str(error)) is not None)
