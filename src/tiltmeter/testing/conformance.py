@@ -356,10 +356,8 @@ async def _ask(model: Any, require: Requirement, secret: str | None) -> None:
             allowed = Message(ALLOWED, json.dumps(LIST))
             answers = [await _check_answer(model, require, Sampling(), sample, secret, (*TALK, allowed)) for sample in range(2)]
             wrong = [answer.text for answer in answers if not (_is_free(answer.text) or _is_on_list(answer.text))]
-            require(
-                not wrong,
-                f'the text of a constrained answer must be {{"answer": ...}} with one of the allowed answers, not {next(iter(wrong), None)!r}',
-            )
+            shown = repr(wrong[0]) if wrong else ""
+            require(not wrong, f'the text of a constrained answer must be {{"answer": ...}} with one of the allowed answers, not {shown}')
 
 
 def _is_free(text: str | None) -> bool:
