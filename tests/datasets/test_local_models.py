@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import tiltmeter as tm
+from conftest import Tiltmeter
 from support.data_sources import catalogue, record
 from tiltmeter.datasets import Library, load_catalogue, local_models
-from tiltmeter.datasets.library import MODELS
+from tiltmeter.datasets.library import COPIES, MODELS
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models import Completion, Message, Sampling, create_model
 
@@ -25,6 +26,13 @@ def test_the_models_are_in_the_catalogue() -> None:
         assert file.startswith(f"{name}/")
         assert file.endswith(".gguf")
         assert entries[file].on_demand
+
+
+def test_the_list_of_models_names_them_with_their_sizes(tiltmeter: Tiltmeter) -> None:
+    said = " ".join(tiltmeter("list models", exits=0).stdout.split())
+    assert "a GGUF file (hf/FILE.gguf)" in said
+    assert f"hf/{NAME} is in the catalogue: 98.4 MB are downloaded once, and a copy of 542 MB is kept in the cache" in said
+    assert set(COPIES) == set(MODELS)
 
 
 def test_a_copy_of_the_user_is_used_and_named_by_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

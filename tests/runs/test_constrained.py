@@ -286,7 +286,7 @@ def test_only_prompts_with_answers_of_both_kinds_are_compared(tiltmeter: Tiltmet
 def test_without_free_answers_refusals_are_not_compared(tiltmeter: Tiltmeter, tmp_path: Path, share: int) -> None:
     with refusing(share) as server:
         tiltmeter(RUN, "200", *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
-    refused = (pl.read_parquet(tmp_path / "run" / "measures.parquet")["outcome"] == "refused").mean()
+    refused = (pl.read_parquet(tmp_path / "run" / "measures.parquet")["outcome"] == "refused").sum() / 200
     (sentence,) = refusals_in(tmp_path / "run")
     assert sentence.startswith(f"compatible/m: refusals (direct {refused:.0%} of 200 constrained answers) are not compared")
     assert "which the response cache does not contain: run the same command without -P answers=constrained" in sentence

@@ -112,13 +112,15 @@ def changed_refusals(folder: RunFolder, about: Mapping[str, Any], *chosen: Expr)
         if free is None:
             shares.setdefault(model, {})[part] = f"{part} {count / size:.0%} of {size:,}"
         elif "error" in free:
-            sentence = f"its refusals are not compared with those of free answers, which could not be read ({free['error']})"
-            yield ChangedRefusals(model, part, f"{model}, {part}: {sentence}")
-        elif (sentence := _compared(free)) is not None:
-            yield ChangedRefusals(model, part, f"{model}, {part}: {sentence}")
+            reason = f"its refusals are not compared with those of free answers, which could not be read ({free['error']})"
+            yield ChangedRefusals(model, part, f"{model}, {part}: {reason}")
+        else:
+            sentence = _compared(free)
+            if sentence is not None:
+                yield ChangedRefusals(model, part, f"{model}, {part}: {sentence}")
     for model, of_parts in shares.items():
-        part = next(iter(of_parts)) if len(of_parts) == 1 else None
-        yield ChangedRefusals(model, part, f"{model}: {_not_compared(list(of_parts.values()), is_asked=model in asked)}")
+        only_part = next(iter(of_parts)) if len(of_parts) == 1 else None
+        yield ChangedRefusals(model, only_part, f"{model}: {_not_compared(list(of_parts.values()), is_asked=model in asked)}")
 
 
 def _compared(counts: Mapping[str, int]) -> str | None:
