@@ -107,7 +107,7 @@ class UnconstrainedAnswers(Caveat):
 
 
 class ConstrainedRefusals(Caveat):
-    """With `-P answers=constrained`, a model refuses more or less often than in free text, or may do so."""
+    """With `-P answers=constrained`, a model refuses more or less often than in free text, or may do so, or this is not known."""
 
     code = "constrained-refusals"
 

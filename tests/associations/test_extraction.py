@@ -176,8 +176,37 @@ def test_empty_lists_cost_no_more_questions(journal: Journal) -> None:
     assert (made.mentions.height, made.judgements.height, len(made.model.asked)) == (0, 1, 1)
 
 
-FORMS_OF_NONE = ("none", "N/A", "n.a.", "n\\a", "(None)", "**none mentioned**", "Ｎ／Ａ", "not_mentioned", "No features.")
+FORMS_OF_NONE = (
+    "none",
+    "N/A",
+    "n.a.",
+    "n\\a",
+    "(None)",
+    "**none mentioned**",
+    "Ｎ／Ａ",
+    "not_mentioned",
+    "No features.",
+    "N-A",
+    "N–A",
+    "n—a",
+    "N−A",
+    "N‑A",
+    "not–mentioned",
+    "no–features",
+)
 ITEMS_LIKE_NONE = ("N: A", "no: features", "Ñ a", "nöne", "none's", "none, nothing", "not: mentioned", "N & A")
+
+
+@pytest.mark.parametrize("name", ["Emily❤️", "Emily ❤️", "☀️Emily", "Emily 1️⃣", "Emily\ufe0e"])
+def test_signs_beside_a_name_do_not_belong_to_it(name: str) -> None:
+    reading = read_answer(as_json({name: ["calm"]}), [EMILY], [0], ["Emily"], STORY)
+    assert reading == ({0: ("calm",)}, {}, None)
+
+
+def test_variants_of_a_character_are_one_name() -> None:
+    person = Person("Japanese", None, "葛\U000e0100城")
+    reading = read_answer(as_json({"葛城": ["calm"]}), [person], [0], ["葛城"], "葛城さんは静かです。 calm")
+    assert reading.lists == {0: ("calm",)}
 
 
 @pytest.mark.parametrize("item", FORMS_OF_NONE)

@@ -12,7 +12,7 @@ from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.models.base import ALLOWED
-from tiltmeter.probes.constrained import FORMERLY, refusal_beside
+from tiltmeter.probes.constrained import FORMERLY, REFUSALS, allow, refusal_beside
 from tiltmeter.probes.paper_suite import SUITE
 from tiltmeter.study import WITH_CONSTRAINED, Settings
 
@@ -79,10 +79,38 @@ def test_allowed_answers_contain_every_label_and_a_refusal(name: str, library: L
         (["[1]", "[2]"], "[refuse]"),
         (["(a)", "b"], "refuse"),
         (["yes!", "no!"], "refuse!"),
+        (["की", "की नहीं"], "refuse"),
+        (["(की)", "(नहीं)"], "(refuse)"),
+        (["refuse", "approve"], "decline"),
+        (["(Refuse)", "(decline)"], "(no answer)"),
     ],
 )
 def test_a_refusal_has_the_form_of_the_other_answers(answers: list[str], refusal: str) -> None:
     assert refusal_beside(answers) == refusal
+
+
+class Loan(type(registry.load("probes", "direct"))):  # type: ignore[misc]  # its class is not public
+    """A probe whose allowed answers are words of a refusal."""
+
+    labels = ("grant", "refuse", "decline")
+    wordings = {"plain": {"prompt": "{statement}"}}  # noqa: RUF012
+    allowed_answers = allow(labels)
+
+
+def test_an_allowed_answer_is_no_refusal(library: Library) -> None:
+    probe = Loan()
+    design = probe.design(library, settings(**CONSTRAINED)).head(4)
+    assert json.loads(design[ALLOWED][0]) == ["decline", "grant", "refuse", "no answer"]
+    given = pl.Series([json.dumps({"answer": answer}) for answer in ("grant", "refuse", "decline", "no answer")])
+    asked = design.with_columns(answer=given, status=pl.lit("ok"), refusal=pl.lit(None, pl.String))
+    read = probe.measure(asked, settings())
+    assert read["label"].to_list() == ["grant", "refuse", "decline", None]
+    assert read["outcome"].to_list() == ["answered", "answered", "answered", "refused"]
+
+
+def test_a_list_without_a_word_for_a_refusal() -> None:
+    with pytest.raises(InputError, match="leave no word for a refusal: rename one of refuse, decline"):
+        refusal_beside(REFUSALS)
 
 
 @pytest.mark.parametrize("name", LABELLED)

@@ -139,16 +139,38 @@ def test_open_answers_are_searched_for_the_expected_text(workplace: Path) -> Non
     assert run.measures.filter(outcome="refused").height == 1
 
 
-def test_signs_and_points_distinguish_expected_texts(workplace: Path) -> None:
-    cases = {  # answers that contain the expected text, and answers that do not
-        "5": ("It is 5.", "It is -5."),
-        "-5": ("−5? No: -5", "5"),
-        "3.5": ("About 3.5 km", "Between 3 and 5"),
-        "c++": ("Use C++, please.", "Use C."),
-        "50%": ("Some 50 % of them", "50 of them"),
-        "new-york": ("**New York**!", "York, new"),
-        "?": ("I write ?", "I write !"),
-    }
+DISTINGUISHED = {  # answers that contain the expected text, and answers that do not
+    "5": ("It is 5.", "It is -5."),
+    "-5": ("−5? No: -5", "5"),
+    "3.5": ("About 3.5 km", "Between 3 and 5"),
+    "c++": ("Use C++, please.", "Use C."),
+    "50%": ("Some 50 % of them", "50 of them"),
+    "new-york": ("**New York**!", "York, new"),
+    "?": ("I write ?", "I write !"),
+}
+MINUS_SIGNS = {
+    "7": ("From 3–7 days", "It is –7."),
+    "-5": ("It is −5.", "3−5"),
+    "−6": ("It is -6.", "It is —6"),
+    "-7": ("About –7 degrees", "From 3–7 days"),
+    "9": ("Yes—9", "−9"),
+    "-2.5": ("−2.5", "−2.50.1"),
+}
+AMOUNTS = {
+    "1/2": ("It is 1 / 2.", "1 or 2"),
+    "3 / 4": ("It is 3/4.", "3, 4"),
+    "€5": ("It costs 5 euros.", "€50"),
+    "$6.00": ("$6", "$6.50"),
+    "7": ("It costs $7.00", "$7,000"),
+    "8": ("8 €", "-$8"),
+    "-$9": ("−9 dollars", "$9"),
+    "2.50": ("US$2.50", "2.5.0"),
+    "$": ("The sign is $", "The sign is €"),
+}
+
+
+@pytest.mark.parametrize("cases", [DISTINGUISHED, MINUS_SIGNS, AMOUNTS], ids=["signs", "minus", "amounts"])
+def test_signs_and_points_distinguish_expected_texts(workplace: Path, cases: dict[str, tuple[str, str]]) -> None:
     table = pl.DataFrame({"expected": list(cases)}).join(pl.DataFrame({"group": ["right", "wrong"]}), how="cross")
     table.with_columns(prompt=pl.format("{}: {}", "group", "expected")).write_csv(workplace / "signs.csv")
 
@@ -157,8 +179,10 @@ def test_signs_and_points_distinguish_expected_texts(workplace: Path) -> None:
         return cases[text][group == "wrong"]
 
     run = tm.run("signs.csv", model=answer)
-    labels = run.measures.select("group", "label").unique().sort("group").rows()
-    assert labels == [("right", "expected"), ("wrong", "other")]
+    labels = run.measures.select("expected", "group", "label").sort("group", "expected")
+    wrong = labels.filter(pl.col.label != pl.col.group.replace({"right": "expected", "wrong": "other"}))
+    assert wrong.rows() == []
+    assert labels["label"].null_count() == 0
 
 
 @pytest.mark.parametrize("groups", [("women", "men"), ("women", "men", "others")])

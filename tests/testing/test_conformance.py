@@ -18,6 +18,7 @@ from support.misbehaving import MisbehavingServer
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.models import Completion, Message, Sampling
+from tiltmeter.models.base import ALLOWED
 from tiltmeter.models.function import create as create_function
 from tiltmeter.models.http import create as create_http
 from tiltmeter.models.sim import create as create_sim
@@ -190,15 +191,35 @@ class Constrained(Parrot):
     constrains = True
 
 
-@pytest.mark.parametrize("answer", ['{"answer": "maybe"}', '{"answer": 3}'])
-def test_an_answer_that_is_not_on_the_list_is_named(answer: str) -> None:
+def constrained(*answers: str) -> Callable[..., object]:
+    """A provider whose model returns `answers` to the first prompts with a list, and "yes" to all others."""
+    left = [*answers]
+
+    class Listed(Parrot):
+        constrains = True
+
+        async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Any:
+            has_list = any(message.role == ALLOWED for message in messages)
+            return Completion(left.pop(0) if has_list and left else "yes")
+
     def create(provider: str, model: str, *, base_url: str | None = None, options: Mapping[str, str] | None = None) -> Parrot:
         made = parrot()(provider, model, base_url=base_url, options=options)
         assert isinstance(made, Parrot)
-        return Constrained(made.name, made.fingerprint, lambda: Completion(answer))
+        return Listed(made.name, made.fingerprint, made.answer)
 
-    with pytest.raises(AssertionError, match="with one of the allowed answers"):
-        check_provider(create, "parrot/polly")
+    return create
+
+
+@pytest.mark.parametrize("answer", ['{"answer": "maybe"}', '{"answer": 3}', '{"answer": ["yes"]}', '{"label": "yes"}', "{}", '["yes"]'])
+@pytest.mark.parametrize("first", ['{"answer": "yes"}', "yes"])
+def test_an_answer_that_is_not_on_the_list_is_named(first: str, answer: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape(f"with one of the allowed answers, not {answer!r}")):
+        check_provider(constrained(first, answer), "parrot/polly")
+
+
+def test_answers_on_the_list_and_free_answers_pass() -> None:
+    """An endpoint may reject the list."""
+    check_provider(constrained('{"answer": "refuse"}', '{"answer": "yes"}', "Yes.", "3"), "parrot/polly")
 
 
 @pytest.mark.parametrize("said", BROKEN_PROVIDERS)

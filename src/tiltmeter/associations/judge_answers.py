@@ -38,7 +38,7 @@ def normal(text: str) -> str:
     if text.isascii():
         return _NO_WORD.sub(" ", _POSSESSIVE.sub("", text.casefold())).strip()
     decomposed = unicodedata.normalize("NFKD", text)
-    folded = "".join(letter for letter in decomposed if not _is_accent(letter)).casefold()
+    folded = "".join(letter for letter in decomposed if not (_is_accent(letter) or _is_form(letter))).casefold()
     words = "".join(letter if _is_part_of_word(letter) else " " for letter in _POSSESSIVE.sub("", folded))
     return " ".join(words.split())
 
@@ -51,6 +51,11 @@ def _is_accent(letter: str) -> bool:
     """
     combining_class = unicodedata.combining(letter)
     return combining_class in _VOWEL_POINTS or combining_class >= _FIRST_ACCENT
+
+
+def _is_form(letter: str) -> bool:
+    """Return whether the character only selects a form of the one before it (emoji, variants of Chinese characters), or encloses it."""
+    return unicodedata.category(letter) == "Me" or "VARIATION SELECTOR" in unicodedata.name(letter, "")
 
 
 def _is_part_of_word(letter: str) -> bool:
@@ -187,9 +192,10 @@ _LISTED = object_schema(name={"type": "string"}, concepts={"type": "array", "ite
 SCHEMA = object_schema(characters={"type": "array", "items": _LISTED})
 """JSON schema of the answers."""
 
+_DASHES = "‐‒–—―−-"
 _NOTHING = re.compile(
-    r"[\W_]*+(?:n ?[/.\\⁄∕_-] ?a|n a|none(?:[ _-](?:mentioned|shown))?|nothing|not[ _-]mentioned"
-    r"|no[ _-](?:features|concepts|essential[ _-]features))[\W_]*",
+    rf"[\W_]*+(?:n ?[/.\\⁄∕_{_DASHES}] ?a|n a|none(?:[ _{_DASHES}](?:mentioned|shown))?|nothing|not[ _{_DASHES}]mentioned"
+    rf"|no[ _{_DASHES}](?:features|concepts|essential[ _{_DASHES}]features))[\W_]*",
     re.IGNORECASE,
 )
 """The written forms of "none". With other punctuation between its words, a text is an item: "N: A", "no: features"."""

@@ -9,7 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from tiltmeter import datasets, listings, registry, reports, runs
+from tiltmeter.blocks import Text
 from tiltmeter.cli.command_options import Format, as_json
+from tiltmeter.datasets.library import COPIES, MODELS
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT
 from tiltmeter.registry import check_known
 
@@ -76,6 +78,21 @@ def list_things(
     if kind in FIRST and not whole:
         rows = [{name: row[name] for name in FIRST[kind]} for row in rows]
     reports.print_rows(rows, as_json=whole, prose=PROSE, optional=OPTIONAL)
+    if kind == "models" and not whole:
+        reports.print_blocks([Text(f"{LOCAL_MODELS} {_catalogued_models()}")])
+
+
+LOCAL_MODELS = "hf/... is a model that runs in this process: a name on the Hugging Face hub, a folder, or a GGUF file (hf/FILE.gguf)."
+
+
+def _catalogued_models() -> str:
+    """Return a sentence about each model of the catalogue, with the sizes of the download and of the copy."""
+    entries = {entry.name: entry for entry in datasets.load_catalogue().entries}
+    sentences = []
+    for name, file in MODELS.items():
+        download, copy = reports.size(entries[file].size), reports.size(COPIES[name])
+        sentences.append(f"hf/{name} is in the catalogue: {download} are downloaded once, and a copy of {copy} is kept in the cache.")
+    return " ".join(sentences)
 
 
 SCHEMAS = {

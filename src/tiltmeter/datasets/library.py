@@ -27,6 +27,8 @@ ENCODERS: Final = ("all-MiniLM-L6-v2",)
 
 MODELS: Final = {"SmolLM2-135M-Instruct": "SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf"}
 """Language models in the catalogue: the entry of each, a GGUF file."""
+COPIES: Final = {"SmolLM2-135M-Instruct": 542_000_000}
+"""Bytes of the dequantised copy of each model in the cache, beside the downloaded file."""
 
 
 class DataUnavailable(TiltmeterError):

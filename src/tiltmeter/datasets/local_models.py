@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tiltmeter.datasets.library import MODELS, DataUnavailable, Library
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import huggingface
-from tiltmeter.models.weights import need_local
+from tiltmeter.models.huggingface import CataloguedFile
 
 if TYPE_CHECKING:
     from tiltmeter.models.huggingface import BulkModel, LocalModel
@@ -22,7 +23,7 @@ OPTIONS = huggingface.OPTIONS
 def create(provider: str, model: str, *, base_url: str | None, options: Mapping[str, str]) -> LocalModel | BulkModel:
     """Create the model of the catalogue with this name, which is downloaded if necessary, or any other local model.
 
-    An existing folder of that name takes precedence.
+    Options and packages are checked before the download. An existing folder of that name takes precedence.
 
     Raises
     ------
@@ -31,12 +32,15 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
     ProviderError
         The extra `local` is not installed, or no source provides the model.
     """
-    file = None
+    catalogued = None
     if model in MODELS and not Path(model).exists():
-        need_local(f"{provider}/{model}", "torch", "transformers")
-        library = Library.default(progress=lambda line: print(line, file=sys.stderr))
-        try:
-            file = library.path(MODELS[model])
-        except DataUnavailable as error:
-            raise ProviderError(str(error)) from None
-    return huggingface.create(provider, model, base_url=base_url, options=options, file=file)
+        catalogued = CataloguedFile(MODELS[model], partial(_path_in_library, MODELS[model]))
+    return huggingface.create(provider, model, base_url=base_url, options=options, catalogued=catalogued)
+
+
+def _path_in_library(name: str) -> Path:
+    library = Library.default(progress=lambda line: print(line, file=sys.stderr))
+    try:
+        return library.path(name)
+    except DataUnavailable as error:
+        raise ProviderError(str(error)) from None

@@ -32,8 +32,9 @@ from tiltmeter.engine.rate_limit import Limits
 from tiltmeter.errors import InputError, ProviderError, TiltmeterError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
 from tiltmeter.models.huggingface import BulkModel
+from tiltmeter.models.memory import is_out_of_memory
 from tiltmeter.models.text_models import CachedTextModel
-from tiltmeter.models.weights import find_weights, is_out_of_memory
+from tiltmeter.models.weights import find_weights
 from tiltmeter.registry import check_known
 
 BATCHES = 4

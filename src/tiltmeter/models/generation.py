@@ -119,7 +119,7 @@ def _constraints(generator: Generator, rows: Sequence[PromptRow]) -> list[Callab
     """Return the processor that removes all tokens but those of allowed answers; none if all answers of the batch are free.
 
     It comes before the others, so that temperature, penalties and filters apply to the tokens that are left. Each row has a list of its
-    own, and the noise of a row does not depend on lists.
+    own; rows without a list are not changed.
     """
     import torch
 

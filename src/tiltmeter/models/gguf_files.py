@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 from tiltmeter.errors import InputError
+from tiltmeter.models.memory import is_out_of_memory
 from tiltmeter.paths import default_cache, is_file
 from tiltmeter.safe_writing import IN_CACHE, writable
 
@@ -27,10 +28,13 @@ if TYPE_CHECKING:
 
 SUFFIX = ".gguf"
 _MAGIC = b"GGUF"
+_LINK = f"model{SUFFIX}"
+"""Name of the file while transformers reads it."""
 _FORMAT = "1"
 """Version of the copies; another version is stored beside the older one."""
 _TURN_END = "tokenizer.ggml.eot_token_id"
 """Key of the token that ends a turn, if it is another one than the token that ends a text."""
+_TOKENS = "tokenizer.ggml.tokens"
 _log = logging.getLogger("tiltmeter.models")
 
 
@@ -49,7 +53,7 @@ def find_gguf(name: str) -> Path:
         with path.open("rb") as file:
             start = file.read(len(_MAGIC))
     except OSError as error:
-        raise InputError(f"{name} cannot be read ({error.strerror})") from None
+        raise _unreadable(Path(name), error) from None
     if start != _MAGIC:
         raise InputError(f"{name} is not a GGUF file: it does not begin with {_MAGIC.decode()}; download it again")
     return path.absolute()
@@ -69,6 +73,8 @@ def dequantised(path: Path, digest: str) -> Path:
     ------
     InputError
         The file is damaged, transformers cannot read it, or the cache folder is not writable.
+    MemoryError
+        The weights do not fit into memory.
     """
     folder = default_cache() / "gguf" / f"{digest}-{_FORMAT}"
     if folder.is_dir():
@@ -90,56 +96,104 @@ def dequantised(path: Path, digest: str) -> Path:
 
 
 def _save_copy(path: Path, folder: Path) -> None:
-    import transformers
     from safetensors.torch import save_file
 
     architecture, turn_end = _read_header(path)
     source = folder / "source"
     source.mkdir(parents=True)
     try:
-        model, tokenizer = _load(path, source)
-    except (OSError, MemoryError):
-        raise
-    except Exception as error:
-        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()
-        raise InputError(
-            f"transformers {transformers.__version__} cannot load {path}, a GGUF file of the architecture {architecture!r} "
-            f"({reason[:160]}): use a newer transformers or another model, or serve the file with llama.cpp (llamacpp/NAME)"
-        ) from None
+        _link(path, source)
+        with _explained(path, architecture):
+            model, tokenizer = _load(source)
+            weights = _distinct_weights(model)
+            if turn_end is not None:
+                model.generation_config.eos_token_id = sorted({turn_end, model.generation_config.eos_token_id} - {None})
+            vars(model.config).pop("quantization_config", None)  # the copy is not quantised
     finally:
         shutil.rmtree(source)
-    save_file(_distinct_weights(model), folder / "model.safetensors", metadata={"format": "pt"})
-    if turn_end is not None:
-        model.generation_config.eos_token_id = sorted({turn_end, model.generation_config.eos_token_id} - {None})
-    del model.config.quantization_config  # the copy is not quantised
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     model.config.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 
+@contextmanager
+def _explained(path: Path, architecture: str) -> Iterator[None]:
+    """Convert the errors of transformers to an InputError that says what to do, or to a MemoryError."""
+    import transformers
+
+    try:
+        yield
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise MemoryError(str(error)) from error
+        if isinstance(error, OSError) and error.strerror:
+            raise _unreadable(path, error) from None
+        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()
+        raise InputError(
+            f"transformers {transformers.__version__} cannot load {path}, a GGUF file of the architecture {architecture!r} "
+            f"({reason[:160]}): use a newer transformers or another model, or serve the file with llama.cpp (llamacpp/NAME)"
+        ) from None
+
+
+def _unreadable(path: Path, error: OSError) -> InputError:
+    return InputError(f"{path} cannot be read ({error.strerror})")
+
+
 def _read_header(path: Path) -> tuple[str, int | None]:
-    """Return the architecture and the token that ends a turn, if it is named; raise InputError if the file is damaged."""
+    """Return the architecture and the token that ends a turn, if it is named.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read or is damaged, or the end token is no token of the vocabulary.
+    MemoryError
+        The file does not fit into memory.
+    """
     import gguf
 
     try:
         fields = gguf.GGUFReader(path).fields
         turn_end = fields[_TURN_END].contents() if _TURN_END in fields else None
-        return str(fields["general.architecture"].contents()), turn_end
+        vocabulary = len(fields[_TOKENS].data) if _TOKENS in fields else 0
+        architecture = str(fields["general.architecture"].contents())
     except Exception as error:  # the reader trusts the lengths in the file
+        if is_out_of_memory(error):
+            raise MemoryError(str(error)) from error
+        if isinstance(error, OSError) and error.strerror:
+            raise _unreadable(path, error) from None
         raise InputError(f"{path} is damaged or incomplete ({type(error).__name__}): download it again") from None
+    is_token = isinstance(turn_end, int) and not isinstance(turn_end, bool) and 0 <= turn_end < vocabulary
+    if turn_end is not None and not is_token:
+        raise InputError(
+            f"{path}: {_TURN_END} is {turn_end!r}, which is none of the {vocabulary:,} tokens of its vocabulary; correct the file, or use "
+            "another one"
+        )
+    return architecture, turn_end
 
 
-def _load(path: Path, folder: Path) -> tuple[Any, Any]:
-    """Return the model and the tokenizer of a GGUF file, read from an empty folder: files beside it would be read, too."""
+def _link(path: Path, folder: Path) -> None:
+    """Place the GGUF file in a folder, as a link if the file system has links."""
+    link = folder / _LINK
+    try:
+        link.symlink_to(path)
+        return
+    except OSError:  # a file system without links
+        pass
+    try:
+        shutil.copyfile(path, link)
+    except OSError as error:
+        if error.filename == str(path):
+            raise _unreadable(path, error) from None
+        raise
+
+
+def _load(folder: Path) -> tuple[Any, Any]:
+    """Return the model and the tokenizer of the GGUF file in a folder without other files, which would be read, too."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    link = folder / f"model{SUFFIX}"
-    try:
-        link.symlink_to(path)
-    except OSError:  # a file system without links
-        shutil.copyfile(path, link)
-    fixed = {"gguf_file": link.name, "local_files_only": True, "trust_remote_code": False}
+    fixed = {"gguf_file": _LINK, "local_files_only": True, "trust_remote_code": False}
     with _no_bar():
         tokenizer = AutoTokenizer.from_pretrained(folder, **fixed)
         model, report = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, output_loading_info=True, **fixed)

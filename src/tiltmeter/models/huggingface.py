@@ -36,14 +36,14 @@ from tiltmeter.models.base import (
     parse_number,
 )
 from tiltmeter.models.generation import Generator, generate_batch
-from tiltmeter.models.gguf_files import SUFFIX
+from tiltmeter.models.gguf_files import SUFFIX, find_gguf
+from tiltmeter.models.memory import is_out_of_memory
 from tiltmeter.models.prompts import PromptReader, PromptRow
 from tiltmeter.models.weights import (
     Weights,
     check_device,
-    find_gguf_weights,
+    check_gguf_use,
     find_weights,
-    is_out_of_memory,
     load_pretrained,
     need_local,
     pick_device,
@@ -53,7 +53,10 @@ from tiltmeter.thinking import split_thinking
 SMALL = 20_000_000
 """Number of parameters below which a model uses one thread on a CPU: several threads would mostly wait for each other."""
 LONGER = 2
-"""Largest ratio of the lengths of two prompts in one batch, beside MARGIN tokens: shorter prompts are padded to the longest."""
+"""Largest ratio of the length of a prompt to that of the oldest one in its batch, in either direction, beside MARGIN tokens.
+
+Two other prompts of the batch may differ more.
+"""
 MARGIN = 64
 LINGER = 0.005
 """Seconds without a new request after which an incomplete batch starts: a run sends its requests one after the other."""
@@ -92,15 +95,24 @@ OPTIONS: frozenset[str] = frozenset(option.name for option in fields(LocalOption
 """Options of `create`; all others are vendor extras."""
 
 
+class CataloguedFile(NamedTuple):
+    """A GGUF file of the catalogue of external files."""
+
+    name: str
+    """Its name in the catalogue."""
+    find: Callable[[], Path]
+    """Returns its path. It may download the file, and is called after all other checks."""
+
+
 def create(
-    provider: str, model: str, *, base_url: str | None, options: Mapping[str, str], file: Path | None = None
+    provider: str, model: str, *, base_url: str | None, options: Mapping[str, str], catalogued: CataloguedFile | None = None
 ) -> LocalModel | BulkModel:
     """Create the model in the folder or GGUF file `model`, or with that name on the hub; its weights are loaded when it is first entered.
 
     Parameters
     ----------
-    file
-        The GGUF file of a model whose name is not its path.
+    catalogued
+        The GGUF file of a model of the catalogue, whose name is not its path.
 
     Raises
     ------
@@ -121,10 +133,14 @@ def create(
     chosen = LocalOptions(**{**options, **numbers})
     check_device(chosen.device)
     need_local(name, "torch", "transformers")
-    if file is not None or model.lower().endswith(SUFFIX):
+    if catalogued is not None or model.lower().endswith(SUFFIX):
         if chosen.runner == "vllm":
             raise InputError(f"-M runner=vllm does not read GGUF files such as {name}: remove the option")
-        return LocalModel(name, find_gguf_weights(model, str(file or model), chosen.revision), chosen)
+        check_gguf_use(model, chosen.revision)
+        if catalogued is None:
+            return LocalModel(name, Weights(model, None, None, {}, find_gguf(model)), chosen)
+        file = find_gguf(str(catalogued.find()))
+        return LocalModel(name, Weights(model, None, None, {}, file, catalogued.name), chosen)
     made = BulkModel if chosen.runner == "vllm" else LocalModel
     return made(name, find_weights(model, chosen.revision), chosen)
 
@@ -172,6 +188,11 @@ class LocalModel(NamedModel):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self._weights, self._options)
+
+    @property
+    def catalogued(self) -> str | None:
+        """The name of its file in the catalogue of external files, if it is from there."""
+        return self._weights.catalogued
 
     @cached_property
     def fingerprint(self) -> str:  # type: ignore[override]  # weights are read on first access

@@ -30,8 +30,8 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 _TEMPLATE = "chat_template_kwargs"
 _ROLES = frozenset({"system", "user", "assistant"})
 _SOURCE_ROLES = ("source", "span")
-_THOUGHT = "\n</think>\n\n"
-"""End of an empty thinking section."""
+_CLOSING = {"<think>": "</think>", "<thinking>": "</thinking>"}
+"""The mark that ends a thinking section, by the mark with which a template opens it."""
 
 
 class Recipe(NamedTuple):
@@ -118,23 +118,26 @@ class PromptReader:
         ModelError
             A vendor extra is not usable (fatal), or the messages are not (permanent).
         """
-        recipe, template, open_box, thinking = recipe_of(sampling, self._defaults), sampling.extra.get(_TEMPLATE, {}), None, False
+        recipe, template, open_box = recipe_of(sampling, self._defaults), sampling.extra.get(_TEMPLATE, {}), None
+        opening: str | None = None
         turns = [message for message in messages if message.role != ALLOWED]
         allowed = next((self._token_list(message.content) for message in messages if message.role == ALLOWED), None)
         if any(message.role in _SOURCE_ROLES for message in turns):
             open_box = read_open_box(self.tokenizer, turns, template, self._placeholder)
             ids = open_box[1].ids
         else:
-            ids, thinking = _encode(self.tokenizer, turns, template)
-        if thinking and allowed is not None:  # the answer follows at once
-            ids, thinking = [*ids, *self.tokenizer(_THOUGHT, add_special_tokens=False)["input_ids"]], False
+            ids, opening = _encode(self.tokenizer, turns, template)
+        if opening is not None and allowed is not None:  # the answer follows at once
+            end_of_thinking = f"\n{_CLOSING[opening]}\n\n"
+            ids = [*ids, *self.tokenizer(end_of_thinking, add_special_tokens=False)["input_ids"]]
+            opening = None
         limit = recipe.max_tokens
         if self.positions is not None:
             limit = min(limit, self.positions - len(ids))
         if limit < 1:
             detail = f"the prompt has {len(ids):,} tokens, and {self._name} accepts {self.positions:,} including the answer"
             raise ModelError("context_length", detail, scope="permanent")
-        return PromptRow(ids, recipe, limit, seed_of(messages, sampling.seed, sample), thinking, open_box, allowed)
+        return PromptRow(ids, recipe, limit, seed_of(messages, sampling.seed, sample), opening is not None, open_box, allowed)
 
     def _token_list(self, content: str) -> TokenList:
         """Return the tokens of a JSON list of allowed answers."""
@@ -190,8 +193,8 @@ def seed_of(messages: Sequence[Message], seed: int | None, sample: int) -> int:
     return int.from_bytes(blake2b(parts, digest_size=8).digest(), "big") >> 1
 
 
-def _encode(tokenizer: Any, messages: Sequence[Message], template: Mapping[str, Any]) -> tuple[list[int], bool]:
-    """Return the token IDs of the prompt, and whether it ends within a thinking section that the template opened."""
+def _encode(tokenizer: Any, messages: Sequence[Message], template: Mapping[str, Any]) -> tuple[list[int], str | None]:
+    """Return the token IDs of the prompt, and the mark with which the template opened a thinking section at its end, if it did."""
     if unknown := {message.role for message in messages} - _ROLES:
         raise _unusable(f"it does not accept messages with the role {', '.join(sorted(unknown))}")
     text = render(tokenizer, messages, template)
@@ -200,7 +203,8 @@ def _encode(tokenizer: Any, messages: Sequence[Message], template: Mapping[str, 
         ids = [one for one in (tokenizer.bos_token_id, tokenizer.eos_token_id) if one is not None][:1]
     if not ids:
         raise _unusable("the prompt is empty, and the tokenizer has no start token")
-    return ids, text.rstrip().endswith(("<think>", "<thinking>"))
+    end = text.rstrip()
+    return ids, next((opening for opening in _CLOSING if end.endswith(opening)), None)
 
 
 def render(tokenizer: Any, messages: Sequence[Message], template: Mapping[str, Any]) -> str:

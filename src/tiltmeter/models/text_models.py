@@ -20,7 +20,8 @@ import numpy as np
 
 from tiltmeter.arrays import Booleans, Vectors
 from tiltmeter.errors import InputError
-from tiltmeter.models.weights import check_device, find_weights, is_out_of_memory, load_pretrained, need_local, pick_device, quiet
+from tiltmeter.models.memory import is_out_of_memory
+from tiltmeter.models.weights import check_device, find_weights, load_pretrained, need_local, pick_device, quiet
 
 CPU_BATCH = 4096
 """Characters per batch on a CPU: about a thousand tokens, whose hidden layers (1,536 wide in the smallest encoders) take a few MB."""

@@ -63,8 +63,10 @@ class Vocabulary:
             for start in range(len(answer)):
                 for end in range(start + 1, len(answer) + 1):
                     steps[answer[:start]] |= dict.fromkeys(self._tokens.get(answer[start:end], ()), answer[:end])
-        for answer in answers:
-            self._add_spelling(steps, answer)
+        spellings = {answer: self._spelling(answer) for answer in answers}
+        # The spelling of an answer may begin with that of another one ("yes", "yes sir"), which must lead to the shorter answer.
+        for answer in sorted(spellings, key=lambda answer: (len(spellings[answer]), answer)):
+            self._add_spelling(steps, answer, spellings[answer])
         reached = _connected({place: list(following.values()) for place, following in steps.items()}, [START])
         usable = reached & _connected(_reversed(steps), answers)
         if unspelled := [answer for answer in answers if answer not in usable]:
@@ -76,9 +78,9 @@ class Vocabulary:
         }
         return TokenList(kept, frozenset(answers))
 
-    def _add_spelling(self, steps: dict[Place, dict[int, Place]], answer: str) -> None:
+    def _add_spelling(self, steps: dict[Place, dict[int, Place]], answer: str, spelling: Sequence[int]) -> None:
         """Add the spelling of the tokenizer, which may begin with a blank, or divide a character."""
-        spelling, place = self._spelling(answer), START
+        place = START
         if not spelling or self._tokenizer.unk_token_id in spelling:
             return
         for number, token in enumerate(spelling, start=1):

@@ -18,14 +18,14 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from tiltmeter.errors import InputError, ProviderError
-from tiltmeter.models.gguf_files import dequantised, find_gguf
+from tiltmeter.models.gguf_files import dequantised
+from tiltmeter.models.memory import is_out_of_memory
 from tiltmeter.paths import sha256
 
 _READ = (".json", ".safetensors", ".model", ".txt", ".jinja")
 """Suffixes of the files of a model. Pickled weights are excluded, because loading them may run code."""
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
-_OUT_OF_MEMORY = re.compile("out of memory|can't allocate memory|not enough memory", re.IGNORECASE)
 _CONNECT_SECONDS = 5.0
 
 _digests: dict[tuple[Path, int, int], str] = {}
@@ -50,6 +50,8 @@ class Weights(NamedTuple):
     """The content of its config.json; empty for a GGUF file."""
     file: Path | None = None
     """The GGUF file."""
+    catalogued: str | None = None
+    """The name of the GGUF file in the catalogue of external files, if it is from there."""
 
     @property
     def identity(self) -> str:
@@ -100,28 +102,24 @@ def find_weights(name: str, revision: str | None = None) -> Weights:
     return Weights(name, None, folder.name, read_config(folder / "config.json"))
 
 
-def find_gguf_weights(name: str, path: str, revision: str | None = None) -> Weights:
-    """Find the model in a GGUF file without loading its weights.
+def check_gguf_use(name: str, revision: str | None) -> None:
+    """Check that a GGUF file can be used, without looking for the file.
 
     Parameters
     ----------
     name
         The name of the model as the user wrote it.
-    path
-        The path of the file.
 
     Raises
     ------
     InputError
-        There is no such file, it is not a GGUF file, or a revision was given.
+        A revision was given.
     ProviderError
         The packages that read GGUF files are not installed.
     """
     if revision is not None:
         raise InputError(f"revision={revision}: {name} is a local file, which has no revisions; remove the option")
-    file = find_gguf(path)
     need_local(f"the GGUF file {name}", "gguf", "accelerate")
-    return Weights(name, None, None, {}, file)
 
 
 def _dequantised(file: Path) -> Path:
@@ -309,8 +307,3 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(level)
         if bar:
             logging.enable_progress_bar()
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether torch ran out of memory, on a GPU or on the machine."""
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(str(error)) is not None)

@@ -9,7 +9,7 @@ these the list allowed only "d". See docs/genderbench.md for the measurement.
 from __future__ import annotations
 
 import json
-import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 import polars as pl
@@ -21,8 +21,11 @@ from tiltmeter.probes.metric import definition_named
 from tiltmeter.readers.outcomes import decide_outcome
 from tiltmeter.study import Settings
 
-REFUSE = "refuse"
-"""The word by which a model refuses to choose one of the allowed answers; it does not begin like the letter of an option."""
+REFUSALS = ("refuse", "decline", "no answer", "none of these")
+"""Words by which a model refuses to choose one of the allowed answers; the first that is no allowed answer is used.
+
+"refuse" does not begin like the letter of an option.
+"""
 FORMERLY = "decline"
 """The word in lists of earlier versions, whose responses are still read."""
 LETTER = "({})"
@@ -46,12 +49,49 @@ def allow(labels: Iterable[str], form: str = "{}") -> AllowedAnswers:
 
 
 def refusal_beside(answers: Sequence[str]) -> str:
-    """Return the refusal in the form of these answers: within the punctuation that all of them begin and end with."""
-    begins = {re.match(r"\W*", answer)[0] for answer in answers}  # type: ignore[index]  # it matches every text
-    ends = {re.search(r"\W*$", answer)[0] for answer in answers}  # type: ignore[index]
+    """Return the refusal in the form of these answers: within the punctuation that all of them begin and end with.
+
+    Raises
+    ------
+    InputError
+        Every word for a refusal is an allowed answer.
+    """
+    begins = {_before_words(answer) for answer in answers}
+    ends = {_after_words(answer) for answer in answers}
+    begin, end = "", ""
     if len(begins) == len(ends) == 1:
-        return f"{begins.pop()}{REFUSE}{ends.pop()}"
-    return REFUSE
+        (begin,) = begins
+        (end,) = ends
+    taken = {answer.casefold() for answer in answers}
+    for word in REFUSALS:
+        refusal = f"{begin}{word}{end}"
+        if refusal not in taken:
+            return refusal
+    raise InputError(
+        f"the allowed answers {', '.join(map(repr, answers))} leave no word for a refusal: rename one of {', '.join(REFUSALS)}"
+    )
+
+
+def _before_words(text: str) -> str:
+    """Return the punctuation, signs and blanks before the first word, or the whole text if it has no word."""
+    length = next((place for place, character in enumerate(text) if _is_in_word(character)), len(text))
+    return text[:length]
+
+
+def _after_words(text: str) -> str:
+    """Return the punctuation, signs and blanks after the last word, or the whole text if it has no word."""
+    places = [place for place, character in enumerate(text) if _is_in_word(character)]
+    if not places:
+        return text
+    end = places[-1] + 1
+    while end < len(text) and unicodedata.category(text[end]).startswith("M"):
+        end += 1
+    return text[end:]
+
+
+def _is_in_word(character: str) -> bool:
+    """Return whether this is a letter or a digit. Marks (vowel signs, accents) belong to the letter before them."""
+    return unicodedata.category(character)[0] in "LN"
 
 
 def with_list(design: DataFrame, allowed: AllowedAnswers) -> DataFrame:
@@ -64,13 +104,14 @@ def with_list(design: DataFrame, allowed: AllowedAnswers) -> DataFrame:
 def read_allowed(read: DataFrame, answers: DataFrame, allowed: AllowedAnswers) -> DataFrame:
     """Replace the outcome and label of each answer that is an allowed one, alone or as the object `{"answer": ...}`.
 
+    An allowed answer of the probe takes precedence over the words of a refusal.
     The further column `constrained` says whether it is such an object.
     """
     inside = col.answer.str.json_path_match("$.answer")
     said = pl.coalesce(inside, col.answer.str.strip_chars())
     label = pl.coalesce(when(said == answer).then(label) for answer, label in allowed)
     refusal = col(ALLOWED).str.json_decode(pl.List(String)).list.last()
-    outcome = decide_outcome(lit(None), refused=(said == refusal) | (said == FORMERLY), answered=label.is_not_null())
+    outcome = decide_outcome(lit(None), answered=label.is_not_null(), refused=(said == refusal) | (said == FORMERLY))
     found = answers.select(outcome=outcome, label=label, inside=inside.is_not_null())
     known = found["outcome"].is_not_null()
     return read.with_columns(

@@ -157,23 +157,45 @@ class TableProbe(Probe):
         return {**dict.fromkeys(self.groups, BASE), self.groups[0]: min(1.0, BASE + half), self.groups[-1]: max(0.0, BASE - half)}
 
 
-_BETWEEN_WORDS = r"(\w)[-‐‑–—]|_"
-_WORD_OR_SIGN = r"[-−]?\d+(?:[.,:/]\d+)*\b|\w+(?:\+\+|#)?|[+%&@=<>\p{Sc}°]"
+_BETWEEN_WORDS = r"(\w)[-‐‑–—−]|_"
+_MINUS = r"[‐‑–−](\d)"
+"""A dash or a minus sign directly before a number, after dashes between words were removed. A dash "—" is punctuation."""
+_SLASH = r"\s*/\s*"
+_SIGN_BEFORE_CURRENCY = r"([-‐‑–−])\p{Sc}\s*(\d)"
+_CURRENCY = r"\p{Sc}"
+_WHOLE = r"^(-?\d+)\.00?$"
+"""A whole number with one or two zeros after the point: "5.0", "5.00"."""
+_WORD_OR_SIGN = r"-?\d+(?:[.,:/]\d+)*\b|\w+(?:\+\+|#)?|[+%&@=<>\p{Sc}°]"
 """A number with its sign, point and separators, a word, or a sign. Other punctuation is ignored."""
 
 
 def _contains_expected() -> Expr:
-    """Return whether the answer contains the tokens of the expected text in order; without any ("?"), the text."""
+    """Return whether the answer contains the tokens of the expected text in order; without any ("?"), the text.
+
+    Where the expected text contains a number, currency signs are ignored.
+    """
     answer = col.answer.fill_null("").str.to_lowercase()
     expected = col.expected.str.to_lowercase()
-    wanted = _tokens(expected)
-    as_tokens = pl.format(" {} ", _tokens(answer)).str.contains(pl.format(" {} ", wanted), literal=True)
+    is_amount = expected.str.contains(r"\d")
+    wanted = _tokens(when(is_amount).then(_without_currency(expected)).otherwise(expected))
+    given = _tokens(when(is_amount).then(_without_currency(answer)).otherwise(answer))
+    as_tokens = pl.format(" {} ", given).str.contains(pl.format(" {} ", wanted), literal=True)
     return when(wanted == "").then(answer.str.contains(expected, literal=True)).otherwise(as_tokens)
 
 
+def _without_currency(text: Expr) -> Expr:
+    return text.str.replace_all(_SIGN_BEFORE_CURRENCY, "$1$2").str.replace_all(_CURRENCY, " ")
+
+
 def _tokens(text: Expr) -> Expr:
-    """Return the tokens of a text in lower case, separated by blanks: "5" is no token of "-5" or "3.5"."""
-    return text.str.replace_all(_BETWEEN_WORDS, "$1 ").str.extract_all(_WORD_OR_SIGN).list.join(" ")
+    """Return the tokens of a text in lower case, separated by blanks: "5" is no token of "-5" or "3.5".
+
+    Every minus sign or dash before a number is written as "-", "1 / 2" as "1/2", and "5.00" as "5".
+    """
+    separated = text.str.replace_all(_BETWEEN_WORDS, "$1 ")
+    signed = separated.str.replace_all(_MINUS, "-$1").str.replace_all(_SLASH, "/")
+    tokens = signed.str.extract_all(_WORD_OR_SIGN)
+    return tokens.list.eval(pl.element().str.replace(_WHOLE, "$1")).list.join(" ")
 
 
 def _key_metric(groups: tuple[str, ...]) -> Metric:

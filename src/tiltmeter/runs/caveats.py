@@ -58,7 +58,7 @@ def caveats(runs: Run | str | Path | Sequence[Run | str | Path]) -> DataFrame:
 def _of_run(run: Run) -> list[DataFrame]:
     found = [_one("incomplete", problem) for problem in run.problems]
     found += [_one(UnconstrainedAnswers.code, sentence) for sentence in unconstrained(run.folder)]
-    changes = DataFrame(list(changed_refusals(run.folder, run.about["parts"])), schema=_CHANGES, orient="row")
+    changes = DataFrame(list(changed_refusals(run.folder, run.about)), schema=_CHANGES, orient="row")
     found.append(changes.with_columns(code=pl.lit(ConstrainedRefusals.code)))
     key = run.findings.filter("key", col.wording.is_null()).with_columns(number=metric_name())
     wide = (col.mark_best == "healthy") & col.mark_worst.is_in(["critical", "catastrophic"]) & (col.mark != UNGRADED)

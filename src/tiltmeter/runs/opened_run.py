@@ -497,9 +497,9 @@ def blocks_of(
         The `model` or `part` to show.
     """
     studies = dict.fromkeys(study for run in runs for study in run.findings["study"])
-    notes = [Callout(f"{sentence}.") for run in runs for sentence in unconstrained(run.folder)]
-    notes += [Callout(f"{change.sentence}.") for run in runs for change in changed_refusals(run.folder, run.about["parts"])]
     chosen = [col(name) == value for name, value in (only or {}).items() if value is not None]
+    notes = [Callout(f"{sentence}.") for run in runs for sentence in unconstrained(run.folder, *chosen)]
+    notes += [Callout(f"{change.sentence}.") for run in runs for change in changed_refusals(run.folder, run.about, *chosen)]
     read = [block for run in runs for block in reading_blocks(run.folder, run.findings.filter(*chosen))]
     presented = [block for study in studies for block in _presented(RunsView(runs, study, beside or {}, only or {}))]
     details = [block for block in read if isinstance(block, Details)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
-from polars import col
+from polars import Expr, col
 
 from tiltmeter.runs.folder import RunFolder
 from tiltmeter.study import Study
@@ -98,12 +98,18 @@ def unread(folder: RunFolder) -> list[str]:
     ]
 
 
-def unconstrained(folder: RunFolder) -> list[str]:
-    """Return a sentence for each model with answers that were not constrained, although the run was to constrain them."""
+def unconstrained(folder: RunFolder, *chosen: Expr) -> list[str]:
+    """Return a sentence for each model with answers that were not constrained, although the run was to constrain them.
+
+    Parameters
+    ----------
+    *chosen
+        Conditions on the columns `model` and `part` of the measures.
+    """
     measures = folder.scan("measures")
     if measures.collect_schema().get("constrained") != pl.Boolean:
         return []
-    counts = measures.filter(~col.constrained).group_by("model", maintain_order=True).len().collect()
+    counts = measures.filter(~col.constrained, *chosen).group_by("model", maintain_order=True).len().collect()
     rest = "answers were not constrained; they are read by the rules unless they are exactly an allowed answer"
     return [f"{model}: {count:,} {rest}" for model, count in counts.iter_rows()]
 

@@ -10,27 +10,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
-from polars import LazyFrame, col
+from polars import DataFrame, Expr, LazyFrame, col
 
 from tiltmeter import stats
 from tiltmeter.engine import Journal
 from tiltmeter.models import Model, Sampling
 from tiltmeter.paths import is_file
 from tiltmeter.runs import pipeline
+from tiltmeter.runs.asking import LONGEST
 from tiltmeter.runs.folder import RunFolder
+from tiltmeter.sanitising import printable, redacted
 from tiltmeter.study import REFUSED, MeasuredPart, Part, Settings
 
 MARGIN = 0.1
 """Largest difference of the shares of refusals for which constrained answers need no caveat."""
 FREE = "free_answers"
-"""Key of the status of a part: by model, the number of free and of constrained answers to the same prompts, and of refusals among them."""
+"""Key of the status of a part: by model, the number of free and of constrained answers to the same prompts, and of refusals among them; or
+the key `error` with the reason why the free answers could not be read."""
+COMMAND = "-P answers=constrained"
 
 
 class ChangedRefusals(NamedTuple):
-    """A model and a part whose constrained answers have more or fewer refusals than free ones, or may have, and a sentence."""
+    """A model and a part whose constrained answers may have more or fewer refusals than free ones, and a sentence."""
 
     model: str
-    part: str
+    part: str | None
+    """None if the sentence is about several parts."""
     sentence: str
 
 
@@ -42,7 +47,11 @@ def count_free_refusals(
     settings: Settings,
     journal: Journal,
 ) -> None:
-    """Add the counts FREE to the status of each part with constrained answers, for models with free answers in the journal."""
+    """Add the counts FREE to the status of each part with constrained answers, for models with free answers in the journal.
+
+    Free answers are read by the rules alone, also if a judge reads the unread answers of the run: this costs no request. The constrained
+    answers that are compared are on the list, so that no judge reads them. If a part cannot read the free answers, the reason is added.
+    """
     if settings.params.get("answers") != "constrained" or not is_file(folder.table_path("measures")):
         return
     constrained = _constrained_answers(folder).select("model", "part", "prompt_id", "outcome").collect()
@@ -56,13 +65,22 @@ def count_free_refusals(
             answers = pipeline.free_answers(folder, model, sampling, journal, part.name).join(restricted, on="prompt_id", how="semi")
             restricted = restricted.join(answers, on="prompt_id", how="semi")
             if answers.height:
-                outcomes = part.measure(answers, settings.of_part(part.name))["outcome"]
-                became[part.name].setdefault(FREE, {})[model.name] = {
-                    "answers": answers.height,
-                    "refused": int((outcomes == REFUSED).sum()),
-                    "constrained": restricted.height,
-                    "constrained_refused": int((restricted["outcome"] == REFUSED).sum()),
-                }
+                counts = _free_counts(part, answers, settings.of_part(part.name))
+                if "error" not in counts:
+                    counts["constrained"] = restricted.height
+                    counts["constrained_refused"] = int((restricted["outcome"] == REFUSED).sum())
+                became[part.name].setdefault(FREE, {})[model.name] = counts
+
+
+def _free_counts(part: MeasuredPart, answers: DataFrame, settings: Settings) -> dict[str, Any]:
+    """Return the number of free answers and of refusals among them, or the error of a part that cannot read them."""
+    try:
+        outcomes = part.measure(answers, settings)["outcome"]
+    except (Exception, pl.exceptions.PanicException) as error:  # the part may be a plugin; the findings do not depend on old answers
+        message = " ".join(str(error).split())
+        reason = printable(redacted(message), one_line=True)[:LONGEST]
+        return {"error": f"{type(error).__name__}: {reason}"}
+    return {"answers": answers.height, "refused": int((outcomes == REFUSED).sum())}
 
 
 def _constrained_answers(folder: RunFolder) -> LazyFrame:
@@ -72,28 +90,43 @@ def _constrained_answers(folder: RunFolder) -> LazyFrame:
     return measures.filter("constrained" if is_marked else False)
 
 
-def changed_refusals(folder: RunFolder, parts: Mapping[str, Mapping[str, Any]]) -> Iterator[ChangedRefusals]:
-    """Yield each model and part whose constrained answers refuse more or less often than its free answers, or may do so.
+def changed_refusals(folder: RunFolder, about: Mapping[str, Any], *chosen: Expr) -> Iterator[ChangedRefusals]:
+    """Yield each model and part whose constrained answers refuse more or less often than its free answers, or for which this is not known.
 
-    With free answers, this is the case unless Newcombe's 95% interval of the difference lies within MARGIN of zero. Without them, it is the
-    case if more than MARGIN of the constrained answers are refusals, at 95% confidence.
+    With free answers, this is the case unless Newcombe's 95% interval of the difference lies within MARGIN of zero, or neither answers
+    contain a refusal. The parts of a model without free answers are named together in one sentence.
 
     Parameters
     ----------
-    parts
-        The status of each part, as stored in run.json.
+    about
+        The content of run.json.
+    *chosen
+        Conditions on the columns `model` and `part` of the measures.
     """
     refused = (col.outcome == REFUSED).sum().alias("refused")
-    owners = _constrained_answers(folder).group_by("model", "part", maintain_order=True)
+    owners = _constrained_answers(folder).filter(*chosen).group_by("model", "part", maintain_order=True)
+    asked = {model["name"] for model in about["models"] if "fingerprint" in model}
+    shares: dict[str, dict[str, str]] = {}
     for model, part, size, count in owners.agg(pl.len(), refused).collect().iter_rows():
-        free = parts.get(part, {}).get(FREE, {}).get(model)
-        sentence = _without_free(size, count) if free is None else _compared(free)
-        if sentence is not None:
-            yield ChangedRefusals(model, part, f"{model}, {part}: {sentence}")
+        free = about["parts"].get(part, {}).get(FREE, {}).get(model)
+        if free is None:
+            shares.setdefault(model, {})[part] = f"{part} {count / size:.0%} of {size:,}"
+        elif "error" in free:
+            reason = f"its refusals are not compared with those of free answers, which could not be read ({free['error']})"
+            yield ChangedRefusals(model, part, f"{model}, {part}: {reason}")
+        else:
+            sentence = _compared(free)
+            if sentence is not None:
+                yield ChangedRefusals(model, part, f"{model}, {part}: {sentence}")
+    for model, of_parts in shares.items():
+        only_part = next(iter(of_parts)) if len(of_parts) == 1 else None
+        yield ChangedRefusals(model, only_part, f"{model}: {_not_compared(list(of_parts.values()), is_asked=model in asked)}")
 
 
 def _compared(counts: Mapping[str, int]) -> str | None:
     size, refused = counts["constrained"], counts["constrained_refused"]
+    if refused == counts["refused"] == 0:
+        return None
     difference = stats.rate_difference(refused, size, counts["refused"], counts["answers"])
     low, high = float(difference.low), float(difference.high)
     if low >= -MARGIN and high <= MARGIN:
@@ -105,11 +138,18 @@ def _compared(counts: Mapping[str, int]) -> str | None:
     )
 
 
-def _without_free(size: int, refused: int) -> str | None:
-    low, _ = stats.wilson_interval(refused, size, 0.95)
-    if float(low) <= MARGIN:
-        return None
-    return (
-        f"{refused / size:.0%} of {size:,} constrained answers are refusals; how many of its free answers are is not known: run the same "
-        "command without -P answers=constrained, and then again with it"
-    )
+def _not_compared(shares: Sequence[str], *, is_asked: bool) -> str:
+    """Return a sentence about parts without free answers, with the share of refusals of each.
+
+    Parameters
+    ----------
+    is_asked
+        Whether the run asked the model. Otherwise its responses come from files.
+    """
+    if is_asked:
+        missing = "which the response cache does not contain"
+        advice = f"run the same command without {COMMAND}, and then again with it"
+    else:
+        missing = "which these files do not contain"
+        advice = f"analyse free answers of the model to the same prompts without {COMMAND}, and compare both runs (tiltmeter compare)"
+    return f"refusals ({', '.join(shares)} constrained answers) are not compared with those of free answers, {missing}: {advice}"

@@ -66,10 +66,15 @@ class RunInProgress:
         self.folder, self.resolved, self._asker = folder, resolved, asker
         self._judge = None if judge is None else RunJudge(*judge, asker)
         self._library = Library.default()
+        self._models: list[Model] = [] if judge is None else [judge[0]]
         self.became: dict[str, dict[str, Any]] = {}
         self.problems: list[str] = []
         watched = asker.display == "notebook" or (asker.display not in DISPLAYS_WITHOUT_NOTES and sys.stderr.isatty())
         self.clock = steps.Clock(partial(print, file=sys.stderr) if watched else None)
+
+    def note_models(self, models: Sequence[Model]) -> None:
+        """Note the models under test: run.json names the files of the catalogue that they are read from."""
+        self._models += models
 
     @property
     def parts(self) -> list[Part]:
@@ -113,6 +118,8 @@ class RunInProgress:
             Further keys of the document.
         """
         judge = self._judge
+        names = dict.fromkeys(getattr(model, "catalogued", None) for model in self._models)
+        files_of_models = [self._library.entry(name) for name in names if name is not None]
         judged = judge and identity(judge.model, judge.sampling) | {"stages": [paid_for(tally) for tally in judge.tallies]}
         document = {
             "tiltmeter": version("tiltmeter"),
@@ -122,7 +129,7 @@ class RunInProgress:
             "written": datetime.now(UTC).isoformat(timespec="seconds"),
             "title": measured_title(self.resolved.study, self.became),
             **self.resolved.as_document(),
-            "data": [{name: getattr(entry, name) for name in _OF_DATA} for entry in self._library.used],
+            "data": [{name: getattr(entry, name) for name in _OF_DATA} for entry in [*self._library.used, *files_of_models]],
             "tables": self.folder.sizes(),
             "parts": self.became,
             "complete": not self.problems,
@@ -181,6 +188,7 @@ def run_study(
     folder = folder_to_fill(out or default_folder(document, names))
     with asking.open() as asker, folder.filling(document):
         run, journal = RunInProgress(folder, resolved, asker, judge), asker.journal
+        run.note_models([model for model, _ in models])
         run.make_design(resolved)
         if asking.display not in DISPLAYS_WITHOUT_NOTES:
             if sentence := size_sentence(resolved, folder.read("design")):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ import pytest
 
 from conftest import Tiltmeter
 from support.answering import answers
-from support.tiny_models import THINKS, tokenizer
+from support.tiny_models import THINKS, config, tokenizer
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling, create_model
 from tiltmeter.models.base import ALLOWED
 from tiltmeter.models.huggingface import create
+from tiltmeter.models.prompts import PromptReader
 from tiltmeter.models.token_lists import START, TokenList, Vocabulary
 from tiltmeter.testing import check_provider
 
@@ -127,6 +129,18 @@ def test_a_thinking_section_is_closed_before_the_answer(chat_model: Make) -> Non
     assert (one.input_tokens or 0) > (free.input_tokens or 0)
 
 
+@pytest.mark.parametrize("mark", ["think", "thinking"])
+def test_a_thinking_section_is_closed_with_its_own_mark(mark: str) -> None:
+    from transformers import GenerationConfig
+
+    words = tokenizer(THINKS.replace("<think>", f"<{mark}>"))
+    reader = PromptReader("hf/tiny", words, config("llama"), GenerationConfig(), "X")
+    row = reader.read(asked("Who?", LISTS[0]), FREE, 0)
+    assert words.decode(row.ids).endswith(f"<{mark}>\n\n</{mark}>\n\n")
+    assert not row.thinking
+    assert reader.read([Message("user", "Who?")], FREE, 0).thinking
+
+
 @pytest.mark.parametrize("content", ["[]", '["yes", ""]', "[3]", "yes", '{"yes": 1}'])
 def test_lists_that_cannot_be_used(chat_model: Make, content: str) -> None:
     with pytest.raises(ModelError, match="the list of allowed answers cannot be used") as caught:
@@ -143,6 +157,29 @@ def test_all_spellings_are_allowed() -> None:
     assert tokens.tokens("a", [0]) == [*tokens.steps["a"], 0], "it may end here"
     assert 0 not in tokens.tokens("a n", [0])
     assert tokens.tokens("a nurse", [0]) == [0]
+
+
+def words_with_blanks() -> Any:
+    """A tokenizer whose tokens are whole words, each with the blank before it, also at the beginning of a text."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = {word: number for number, word in enumerate(["<end>", "<unk>", "▁a", "▁yes", "▁sir", "▁no"])}
+    made = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.decoder = decoders.Metaspace()
+    return PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<end>", unk_token="<unk>")
+
+
+@pytest.mark.parametrize("allowed", list(permutations(("yes", "yes sir", "no"))), ids=", ".join)
+def test_the_order_of_answers_does_not_matter(allowed: tuple[str, ...]) -> None:
+    words = words_with_blanks()
+    tokens = Vocabulary(words).token_list(allowed)
+    spelled = {words.decode([token]): token for token in tokens.tokens(START, [])}
+    assert set(spelled) == {"yes", "no"}
+    place = tokens.steps[START][spelled["yes"]]
+    assert tokens.complete(place) == "yes"
+    assert [words.decode([token]) for token in tokens.tokens(place, [])] == ["sir"]
 
 
 def test_the_provider_meets_its_requirements(chat_model: Make) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -140,6 +143,77 @@ def test_files_that_are_refused(gguf_file: Path, chat_model: Make, tmp_path: Pat
     save_gguf(tmp_path / "new.gguf", chat_model(), architecture="newest")
     with pytest.raises(InputError, match=r"transformers [\d.]+ cannot load .*new\.gguf, a GGUF file of the architecture 'newest' .*"):
         enter(local(tmp_path / "new.gguf"))
+    assert copies(cache) == []
+
+
+@pytest.mark.parametrize("turn_end", [100_000, -1, "<|im_end|>", True])
+def test_an_end_token_outside_the_vocabulary(chat_model: Make, tmp_path: Path, cache: Path, turn_end: int | str | bool) -> None:
+    file = save_gguf(tmp_path / "odd.gguf", chat_model(), turn_end=turn_end)
+    shown = re.escape(repr(turn_end))
+    said = rf"odd\.gguf: tokenizer\.ggml\.eot_token_id is {shown}, which is none of the [\d,]+ tokens of its vocabulary; correct the file"
+    with pytest.raises(InputError, match=said):
+        enter(local(file))
+    assert copies(cache) == []
+
+
+def test_the_end_of_a_turn_ends_an_answer(chat_model: Make, tmp_path: Path, cache: Path) -> None:
+    from transformers import GenerationConfig
+
+    enter(local(save_gguf(tmp_path / "chat.gguf", chat_model(), turn_end=5)))
+    (copy,) = copies(cache)
+    assert 5 in GenerationConfig.from_pretrained(copy).eos_token_id
+    assert "quantization_config" not in json.loads((copy / "config.json").read_text())
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def fail(*_given: Any, **_named: Any) -> Any:
+        raise error
+
+    return fail
+
+
+OUT_OF_MEMORY = (
+    RuntimeError("[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
+    MemoryError(),
+    OSError(errno.ENOMEM, "Cannot allocate memory"),
+)
+
+
+@pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("reader", ["transformers.AutoModelForCausalLM.from_pretrained", "gguf.GGUFReader"])
+def test_too_little_memory(gguf_file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, reader: str) -> None:
+    monkeypatch.setattr(reader, raising(error))
+    with pytest.raises(ProviderError, match=r"tiny\.gguf does not fit into memory as float32: use a smaller model"):
+        enter(local(gguf_file))
+    assert copies(cache) == []
+
+
+@pytest.mark.parametrize("reader", ["transformers.AutoModelForCausalLM.from_pretrained", "gguf.GGUFReader"])
+def test_a_file_that_cannot_be_read(gguf_file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, reader: str) -> None:
+    monkeypatch.setattr(reader, raising(OSError(errno.EIO, "Input/output error", "model.gguf")))
+    with pytest.raises(InputError, match=r"tiny\.gguf cannot be read \(Input/output error\)$"):
+        enter(local(gguf_file))
+    assert copies(cache) == []
+
+
+def test_a_file_that_cannot_be_copied_beside_the_weights(gguf_file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system without links: the file is copied, and may vanish or become unreadable meanwhile."""
+    monkeypatch.setattr(Path, "symlink_to", raising(OSError(errno.EPERM, "Operation not permitted")))
+    enter(local(gguf_file))
+    shutil.rmtree(cache)
+    monkeypatch.setattr(shutil, "copyfile", raising(OSError(errno.EIO, "Input/output error", str(gguf_file))))
+    with pytest.raises(InputError, match=r"tiny\.gguf cannot be read"):
+        enter(local(gguf_file))
+    monkeypatch.setattr(shutil, "copyfile", raising(OSError(errno.ENOSPC, "No space left on device", "elsewhere")))
+    with pytest.raises(InputError, match=r"cannot write .*: No space left on device; free some space"):
+        enter(local(gguf_file))
+    assert copies(cache) == []
+
+
+def test_an_error_of_transformers_is_no_error_of_the_cache(gguf_file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", raising(OSError("Can't load the tokenizer of this file.")))
+    with pytest.raises(InputError, match=r"transformers [\d.]+ cannot load .*tiny\.gguf.*\(Can't load the tokenizer"):
+        enter(local(gguf_file))
     assert copies(cache) == []
 
 
