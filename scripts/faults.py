@@ -7,10 +7,11 @@ A change of the tests (a faster suite, say) must find what the tests before it f
 2. `pytest --cov --cov-config=faults.coveragerc --cov-context=test --cov-report= ...` records in `.coverage` which tests run which of their
    lines.
 3. `python scripts/faults.py draw .coverage -o faults.json` draws thirty faults.
-4. `python scripts/faults.py check faults.json .coverage` makes each fault in the source of the working folder, runs the tests that cover
-   its line until one fails, restores the source, and prints a table. It ends with status 1 if a fault is not found.
+4. `python scripts/faults.py check faults.json .coverage` checks out the commit in a temporary folder, makes each fault there, runs the
+   tests that cover its line until one fails, and prints a table. A test that fails without the fault too does not count. The exit status
+   is 1 if a fault is not found.
 
-For the tests of another commit, repeat steps 2 and 4 there with the same files.
+For the tests of the commit before, repeat step 2 in a folder of that commit, and step 4 with its `.coverage` and `--commit COMMIT`.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import os
 import random
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -32,7 +36,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 TIMEOUT = 1200
 """Seconds for the tests that cover one line."""
-MOST_TESTS = 40
+MOST_TESTS = 15
 """Largest number of tests that are run for a fault, drawn at random from those that cover its line."""
 
 SHORTEST = 60
@@ -133,9 +137,9 @@ def _expressions(node: ast.AST) -> Iterator[ast.expr]:
                 yield from _expressions(child)
 
 
-def tests_by_line(data: CoverageData, module: Path) -> dict[int, frozenset[str]]:
-    """Return the tests that ran each line of a module; lines that ran outside a test are left out."""
-    contexts = data.contexts_by_lineno(str(module))
+def tests_by_line(data: CoverageData, module: str) -> dict[int, frozenset[str]]:
+    """Return the tests that ran each line of a measured file; lines that ran outside a test are left out."""
+    contexts = data.contexts_by_lineno(module)
     named = {line: frozenset(name.partition("|")[0] for name in names if "::" in name) for line, names in contexts.items()}
     return {line: tests for line, tests in named.items() if tests}
 
@@ -162,41 +166,77 @@ def _lines_of_functions(module: Path) -> set[int]:
 def draw(coverage: Path, seed: int, count: int, out: Path) -> None:
     """Draw faults, the same number from each module."""
     data = _read(coverage)
-    modules = sorted(Path(name) for name in data.measured_files())
+    modules = sorted(data.measured_files())
     generator = random.Random(seed)
     share, rest = divmod(count, len(modules))
     faults = []
     for position, module in enumerate(modules):
-        possible = possible_faults(module, frozenset(tests_by_line(data, module)))
+        possible = possible_faults(Path(module), frozenset(tests_by_line(data, module)))
         wanted = share + (position < rest)
         faults += generator.sample(possible, min(wanted, len(possible)))
     out.write_text(json.dumps([asdict(fault) for fault in faults], indent=1) + "\n", encoding="utf-8")
     print(f"{len(faults)} faults in {len(modules)} modules, seed {seed}: {out}")
 
 
-def check(faults: Path, coverage: Path, seed: int) -> int:
-    """Make each fault and run the tests that cover its line; print a table, and return the exit status."""
+def check(faults: Path, coverage: Path, seed: int, commit: str) -> int:
+    """Make each fault in a copy of a commit and run the tests that cover its line; print a table, and return the exit status."""
     data = _read(coverage)
     generator = random.Random(seed)
     missed = 0
     print("| module | line | fault | tests that cover it | found by |\n|---|---|---|---|---|")
-    for values in json.loads(faults.read_text(encoding="utf-8")):
-        fault = Fault(**values)
-        module = SOURCE / fault.module
-        tests = sorted(tests_by_line(data, module).get(fault.line, ()))
-        chosen = generator.sample(tests, min(MOST_TESTS, len(tests)))
-        failure = _first_failure(fault, module, chosen)
-        missed += failure is None
-        place = f"{fault.module} | {fault.line}"
-        print(f"| {place} | `{fault.original}` -> `{fault.replacement}` | {len(tests)} | {failure or '**none**'} |", flush=True)
+    with checked_out(commit) as folder:
+        for values in json.loads(faults.read_text(encoding="utf-8")):
+            fault = Fault(**values)
+            tests = sorted(_tests_of(fault, data))
+            chosen = generator.sample(tests, min(MOST_TESTS, len(tests)))
+            failure = _first_failure(fault, folder, chosen)
+            missed += failure is None
+            place = f"{fault.module} | {fault.line}"
+            print(f"| {place} | `{fault.original}` -> `{fault.replacement}` | {len(tests)} | {failure or '**none**'} |", flush=True)
     return 1 if missed else 0
 
 
-def _first_failure(fault: Fault, module: Path, tests: list[str]) -> str | None:
-    """Return the first test that fails with the fault, or None."""
-    if not tests:
-        return None
+@contextmanager
+def checked_out(commit: str) -> Iterator[Path]:
+    """Check out a commit in a temporary folder, which is removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="faults-") as parent:
+        folder = Path(parent) / "source"
+        checkout = ["git", "worktree", "add", "--quiet", "--detach", str(folder), commit]
+        removal = ["git", "worktree", "remove", "--force", str(folder)]
+        subprocess.run(checkout, cwd=ROOT, check=True)
+        try:
+            yield folder
+        finally:
+            subprocess.run(removal, cwd=ROOT, check=True)
+
+
+def _tests_of(fault: Fault, data: CoverageData) -> frozenset[str]:
+    """Return the tests that ran the line of a fault, in whichever folder they were recorded."""
+    for measured in data.measured_files():
+        if Path(measured).as_posix().endswith(f"/{fault.module}"):
+            return tests_by_line(data, measured).get(fault.line, frozenset())
+    return frozenset()
+
+
+def _first_failure(fault: Fault, folder: Path, tests: list[str]) -> str | None:
+    """Return the first test that fails with the fault and passes without it, or None."""
+    module = folder / "src" / fault.module
     text = module.read_text(encoding="utf-8")
+    left = list(tests)
+    while left:
+        module.write_text(_with_fault(text, fault), encoding="utf-8")
+        try:
+            failure = _failing_test(folder, left)
+        finally:
+            module.write_text(text, encoding="utf-8")
+        if failure is None or _failing_test(folder, [failure]) is None:
+            return failure
+        left = left[left.index(failure) + 1 :]
+    return None
+
+
+def _with_fault(text: str, fault: Fault) -> str:
+    """Return the source of a module with a fault."""
     lines = text.splitlines(keepends=True)
     encoded = lines[fault.line - 1].encode()
     original = fault.original.encode()
@@ -204,18 +244,29 @@ def _first_failure(fault: Fault, module: Path, tests: list[str]) -> str | None:
     if encoded[fault.column : end] != original:
         raise SystemExit(f"{fault.module}:{fault.line} is not the line the fault was drawn from; draw faults anew")
     lines[fault.line - 1] = (encoded[: fault.column] + fault.replacement.encode() + encoded[end:]).decode()
-    module.write_text("".join(lines), encoding="utf-8")
-    try:
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-    except subprocess.TimeoutExpired:
-        return "the time limit"
-    finally:
-        module.write_text(text, encoding="utf-8")
-    if done.returncode == 0:
+    return "".join(lines)
+
+
+def _failing_test(folder: Path, tests: list[str]) -> str | None:
+    """Run tests one after the other until one fails; return the one that failed or did not end in time, or None."""
+    command = [sys.executable, "-m", "pytest", "-x", "-v", "--no-header", "-p", "no:cacheprovider", "-n", "0", *tests]
+    environment = os.environ | {"PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    with tempfile.TemporaryFile(mode="w+") as printed:
+        try:
+            done = subprocess.run(command, cwd=folder, stdout=printed, stderr=printed, env=environment, timeout=TIMEOUT, check=False)
+            status = done.returncode
+        except subprocess.TimeoutExpired:
+            status = None
+        printed.seek(0)
+        lines = printed.read().splitlines()
+    if status == 0:
         return None
-    failures = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    return failures[0] if failures else f"pytest (status {done.returncode})"
+    failed = [line.partition(" - ")[0].split(maxsplit=1)[1] for line in lines if line.startswith(("FAILED ", "ERROR "))]
+    begun = [test for test in tests if any(line.startswith(test) for line in lines)]
+    named = failed if status == 1 else begun[-1:]
+    if status not in (None, 1) or not named:
+        raise SystemExit("\n".join([*lines[-20:], f"pytest ended with status {status}: the tests cannot be run"]))
+    return next(test for test in tests if named[0].startswith(test))
 
 
 def _read(coverage: Path) -> CoverageData:
@@ -244,6 +295,7 @@ def main() -> int:
     checking = commands.add_parser("check")
     checking.add_argument("faults", type=Path)
     checking.add_argument("coverage", type=Path)
+    checking.add_argument("--commit", default="HEAD", help="the commit whose tests are run")
     for command in (choosing, drawing, checking):
         command.add_argument("--seed", type=int, default=14)
     options = parser.parse_args()
@@ -253,7 +305,7 @@ def main() -> int:
     if options.command == "draw":
         draw(options.coverage, options.seed, options.count, options.out)
         return 0
-    return check(options.faults, options.coverage, options.seed)
+    return check(options.faults, options.coverage, options.seed, options.commit)
 
 
 if __name__ == "__main__":
