@@ -79,12 +79,19 @@ def _reduced(table: DataFrame) -> DataFrame:
     """
     rows = tables("choice")
     items = col.text.str.count_matches(rows["contradicted"]["numbered lines"].find)
-    table = table.with_columns(both=rewritten(col.both, [rows["plainer"]["numeral"], rows["plainer"]["joined"]]))
-    restated = rows["contradicted"]["restated"].find
-    together = rows["contradicted"]["together"].find
-    discussed = col.text.str.contains(restated) | (col.in_words & col.text.str.contains(together))
-    pair = col.text.str.contains(rows["contradicted"]["several declared"].find)
-    table = table.with_columns(pair=pair, listed=col.listed | (col.in_words & (items > 1)), discussed=discussed)
+    signals = rows["contradicted"]
+    together = col.text.str.contains(signals["together"].find) | col.both.str.contains(signals["together in other words"].find)
+    discussed = col.text.str.contains(signals["restated"].find) | (col.in_words & together)
+    declared = rewritten(col.text, [signals["left open"]])
+    pair = pl.any_horizontal(declared.str.contains(signals[name].find) for name in ("several declared", "list declared"))
+    disowned = col.text.str.extract_all(signals["disowned"].find).list.last().str.extract(MARK)
+    table = table.with_columns(
+        both=rewritten(col.both, [rows["plainer"]["numeral"], rows["plainer"]["joined"]]),
+        pair=pair,
+        disowned=disowned,
+        listed=col.listed | (col.in_words & (items > 1)),
+        discussed=discussed,
+    )
     described = rewritten(col.text, rows["described"].values())
     table = table.with_columns(text=when("in_words").then(described).otherwise("text"))
     item = rows["listed"]["item"].find
@@ -105,8 +112,17 @@ def _contradicted() -> Expr:
     different = pl.any_horizontal((word != col.found).fill_null(False) for word in later) | ((lead != col.found).fill_null(False) & ~agreed)
     behind = pl.any_horizontal((col.found == letter) & _other_words_behind(letter) for letter in LETTERS)
     several = (col.pair & col.final.is_null() & col.mine.is_null()) | col.several
-    wrong = different | behind | _another_described() | col.mistaken.list.contains(col.found).fill_null(False)
-    return ((~col.in_words & wrong) | several).fill_null(False)
+    wrong = different | behind | _another_described() | _another_right() | col.mistaken.list.contains(col.found).fill_null(False)
+    disowned = (col.found == col.disowned).fill_null(False) & (col.found != col.unknown).fill_null(True)
+    return ((~col.in_words & wrong) | several | disowned).fill_null(False)
+
+
+def _another_right() -> Expr:
+    """Return whether another option is called the right answer."""
+    rows = tables("choice")
+    right = rewritten(col.both, rows["denied"].values()).str.extract_all(rows["contradicted"]["called right"].find)
+    other = right.list.eval(pl.element().str.extract(r"\[([a-e])\]")).list.set_difference(pl.concat_list("found"))
+    return (other.list.len() > 0).fill_null(False)
 
 
 def _another_described() -> Expr:
@@ -148,7 +164,7 @@ def _last(*names: str) -> Expr:
 def _first() -> Expr:
     """Return the letter at the beginning; if options are marked by their words, a stop must follow."""
     beginning = any_in("choice", "first")
-    pattern = when("in_words").then(lit(f"({beginning})(?: [.,:]|$)")).otherwise(lit(f"({beginning})"))
+    pattern = when("in_words").then(lit(f"({beginning})(?: [.,]|(?: :)?$)")).otherwise(lit(f"({beginning})"))
     return col.text.str.extract(pattern).str.extract(MARK)
 
 
@@ -195,7 +211,8 @@ def _several() -> Expr:
 def _first_alone() -> Expr:
     """Return the letter at the beginning unless several are listed there or another one is declared."""
     in_order = col.all_named & col.text.str.contains(r"^<a>[^<>]* \. <b>[^<>]* \. <c>")
-    in_order = in_order | col.text.str.contains(any_in("choice", "in_order"))
+    ascending = (col.named.list.n_unique() > 1) & (col.named == col.named.list.sort())
+    in_order = in_order | (ascending & col.text.str.contains(any_in("choice", "in_order")))
     together = col.text.str.contains(any_in("choice", "together"))
     agreed = (col.first == col.mine).fill_null(True)
     return when(agreed & ~(col.listed | in_order | together)).then("first")

@@ -24,7 +24,7 @@ def marked(answer: Series, option_texts: Series) -> DataFrame:
     """Return the answers with marked options.
 
     - `text`: letters of options are marked like <a>, or, with `in_words`, their words are;
-    - `both`: letters are marked like <a> and words like [a]; null if there is no letter;
+    - `both`: letters are marked like <a> and words like [a];
     - `copied`: letters are marked, and "stated" replaces the words of the option after its letter;
     - `listed`: whether the only letters are those of a copy of the list of options;
     - `unknown`: letter of the option that says that the text does not tell;
@@ -33,7 +33,9 @@ def marked(answer: Series, option_texts: Series) -> DataFrame:
     """
     rows = tables("choice")
     table = _lowered(answer, option_texts)
-    table = table.with_columns(lettered=_with_letters(), unknown=_unknown())
+    table = table.with_columns(unknown=_unknown())
+    table = table.with_columns(lower=_without_letter_off_the_list())
+    table = table.with_columns(lettered=_with_letters())
     table = table.with_columns(both=_with_letters_and_words(), copied=_with_stated_words())
     table = table.with_columns(stated=rewritten(col.copied, rows["lists"].values()))
     # The words of another option behind "A:" are the answer.
@@ -59,7 +61,16 @@ def _lowered(answer: Series, option_texts: Series) -> DataFrame:
     table = table.with_columns(mistaken=_mistaken(table))
     table = table.with_columns(lower=lowered(rewritten(col.text, rows["signs"].values())))
     lower = rewritten(col.lower, (*rows["letters"].values(), *stops)).str.strip_chars(" ")
-    return table.with_columns(lower=lower, declined=declines(col.lower), **options)
+    return table.with_columns(lower=lower, declined=_declined(), **options)
+
+
+def _declined() -> Expr:
+    """Return whether the text declines, apart from the words of an option such as "Cannot answer"."""
+    text = col.lower
+    for place in range(len(LETTERS)):
+        option = lowered(col.options.list.get(place, null_on_oob=True))
+        text = _replaced(text, {" ": when(declines(option)).then(option)})
+    return declines(text)
 
 
 def _mistaken(table: DataFrame) -> Series:
@@ -123,6 +134,23 @@ def _with_letters() -> Expr:
     return when(letter_like).then("lower").otherwise(bare)
 
 
+def _without_letter_off_the_list() -> Expr:
+    """Return the text without letters that are not on the list, if the first one begins a sentence that is the only option.
+
+    Without a stop ("(d) Donna") it is a further item of the list.
+    """
+    offered = col.options.list.len()
+    spaced = _with_marked_words(_plural(col.lower), _options(), "  [{}]  ").str.strip_chars(" ")
+    only = spaced.str.extract_all(r"\[[a-e]\]").list.n_unique() == 1
+    text = col.lower
+    for count in range(2, len(LETTERS)):
+        off = f"<[{LETTERS[count:]}]>"
+        beginning = spaced.str.contains(rf"^{off} (?:[:,] )?\[[a-e]\] [.,]")
+        alone = only & ~spaced.str.contains(f"<[{LETTERS[:count]}]>")
+        text = when((offered == count) & beginning & alone).then(col.lower.str.replace_all(f"{off} ?", "")).otherwise(text)
+    return text
+
+
 def _with_stated_words() -> Expr:
     """Return the text with marked letters in which "stated" stands for the words of the option after its letter."""
     options = {f"  <{letter}>  stated  ": words for letter, words in _options("  <{}>").items()}
@@ -140,13 +168,9 @@ def _with_words() -> Expr:
 
 
 def _with_letters_and_words() -> Expr:
-    """Return the text in which letters are marked like <a> and words of options like [a], without articles.
-
-    It is null if there is no letter.
-    """
+    """Return the text in which letters are marked like <a> and words of options like [a], without articles."""
     rows = tables("choice")
-    lettered = when(col.lettered.str.contains(MARK)).then("lettered")
-    plain = rewritten(_plural(lettered), [rows["plainer"]["article"]])
+    plain = rewritten(_plural(col.lettered), [rows["plainer"]["article"]])
     options = {letter: words.str.replace_all("  (?:the|an?)  ", "  ") for letter, words in _options().items()}
     text = _with_marked_words(plain, options, "  [{}]  ")
     said = rows["unknown"]["said"].find

@@ -82,7 +82,9 @@ def read_decision(answer: Series, *, with_rule: bool = False) -> DataFrame:
     said = {kind: col(kind).is_not_null() for kind in kinds}
     rows = tables("decisions")
     selected = col.body.str.contains(rows["accept"]["chosen"].find)
-    rejected = col.body.str.contains(any_of((rows["reject"]["not chosen"], rows["rejected"]["decision"])))
+    # "We regret to inform you" alone may be regret about something else.
+    firmly = [row for name, row in rows["reject"].items() if name != "regret"]
+    rejected = col.body.str.contains(any_of((*firmly, rows["rejected"]["decision"])))
     several = said["numbered"] | (said["accept"] & said["reject"] & said["versions"]) | (selected & rejected)
     firm = when(col.accept < col.reject.fill_null(col.accept + 1)).then(lit("accept")).when(said["reject"]).then(lit("reject"))
     # Weaker phrases count only if there are no others and no second version.
