@@ -61,6 +61,8 @@ def test_no_more_than_the_nominal_share_of_pairs_without_an_effect_is_reported()
     columns = studies[0].select("identity", "pair").with_columns(**{f"{seed}": study["concepts"] for seed, study in enumerate(studies)})
     rows = columns.select("identity", "pair", concepts=pl.concat_list(concepts).list.drop_nulls())
     assert number_of_false_reports(rows) <= 33
+    reported = [find_associations(*lists_of(study))["reported"].any() for study in studies[:20]]
+    assert sum(reported) <= 4
     # Several groups in each pair: a text of each, and the one with the concept drawn at random. Tests of four groups are less exact.
     holders = np.random.default_rng(5).integers(0, 4, (150, 400))
     rows = pl.DataFrame(
@@ -114,6 +116,10 @@ def test_few_authors_do_not_make_associations() -> None:
     assert number_of_false_reports(rows) <= 33
     assert number_of_false_reports(rows.drop("name")) <= 33
     assert number_of_false_reports(rows.drop("cluster")) > 120
+    draw = np.random.default_rng(4)
+    studies = [by_authors(draw, 8, 25) for _ in range(20)]
+    reported = [find_associations(*lists_of(study))["reported"].any() for study in studies]
+    assert sum(reported) <= 4
 
 
 def test_authors_and_names_both_widen_intervals() -> None:
