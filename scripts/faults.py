@@ -7,8 +7,10 @@ A change of the tests (a faster suite, say) must find what the tests before it f
 2. `pytest --cov --cov-config=faults.coveragerc --cov-context=test --cov-report= ...` records in `.coverage` which tests run which of their
    lines.
 3. `python scripts/faults.py draw .coverage -o faults.json` draws thirty faults.
-4. `python scripts/faults.py check faults.json .coverage` makes each fault in the source of the working folder, runs the tests that cover
-   its line until one fails, restores the source, and prints a table. It ends with status 1 if a fault is not found.
+4. `python scripts/faults.py check faults.json .coverage` makes each fault in a temporary git worktree of HEAD (`--commit` names another
+   commit), runs the tests that cover its line until one fails, and prints a table. The working folder is never changed. The same tests must
+   pass without the fault; otherwise it is not counted. A fault is found if pytest ends with status 1 and names a test that FAILED: a mistake
+   in the command, an error while collecting or in a fixture, and the time limit are not. The status is 0 if each fault is found.
 
 For the tests of another commit, repeat steps 2 and 4 there with the same files.
 """
@@ -18,11 +20,14 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import os
 import random
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -174,29 +179,67 @@ def draw(coverage: Path, seed: int, count: int, out: Path) -> None:
     print(f"{len(faults)} faults in {len(modules)} modules, seed {seed}: {out}")
 
 
-def check(faults: Path, coverage: Path, seed: int) -> int:
+def check(faults: Path, coverage: Path, seed: int, commit: str) -> int:
     """Make each fault and run the tests that cover its line; print a table, and return the exit status."""
     data = _read(coverage)
     generator = random.Random(seed)
-    missed = 0
+    outcomes = []
     print("| module | line | fault | tests that cover it | found by |\n|---|---|---|---|---|")
-    for values in json.loads(faults.read_text(encoding="utf-8")):
-        fault = Fault(**values)
-        module = SOURCE / fault.module
-        tests = sorted(tests_by_line(data, module).get(fault.line, ()))
-        chosen = generator.sample(tests, min(MOST_TESTS, len(tests)))
-        failure = _first_failure(fault, module, chosen)
-        missed += failure is None
-        place = f"{fault.module} | {fault.line}"
-        print(f"| {place} | `{fault.original}` -> `{fault.replacement}` | {len(tests)} | {failure or '**none**'} |", flush=True)
-    return 1 if missed else 0
+    with worktree(commit) as copy:
+        for values in json.loads(faults.read_text(encoding="utf-8")):
+            fault = Fault(**values)
+            tests = sorted(tests_by_line(data, SOURCE / fault.module).get(fault.line, ()))
+            chosen = generator.sample(tests, min(MOST_TESTS, len(tests)))
+            outcome = examined(fault, chosen, copy)
+            outcomes.append(outcome)
+            place = f"{fault.module} | {fault.line}"
+            print(f"| {place} | `{fault.original}` -> `{fault.replacement}` | {len(tests)} | {outcome.said} |", flush=True)
+    counted = [outcome for outcome in outcomes if outcome.is_counted]
+    found = [outcome for outcome in counted if outcome.is_found]
+    print(f"\n{len(found)} of {len(counted)} faults found; {len(outcomes) - len(counted)} not counted")
+    return 0 if len(found) == len(outcomes) else 1
 
 
-def _first_failure(fault: Fault, module: Path, tests: list[str]) -> str | None:
-    """Return the first test that fails with the fault, or None."""
+@contextmanager
+def worktree(commit: str) -> Iterator[Path]:
+    """Check a commit out into a temporary folder, which is removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+        copy = Path(folder) / "worktree"
+        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(copy), commit], cwd=ROOT, check=True)
+        try:
+            yield copy
+        finally:
+            subprocess.run(["git", "worktree", "remove", "--force", str(copy)], cwd=ROOT, check=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the tests said about a fault."""
+
+    said: str
+    is_found: bool = False
+    is_counted: bool = True
+
+
+def examined(fault: Fault, tests: Sequence[str], copy: Path) -> Outcome:
+    """Run tests without a fault and with it, in a copy of the repository."""
     if not tests:
-        return None
+        return Outcome("**none**")
+    without = run_tests(tests, copy)
+    if without.status != 0:
+        return Outcome(f"not counted: without the fault, {without.described}", is_counted=False)
+    module = copy / "src" / fault.module
     text = module.read_text(encoding="utf-8")
+    module.write_text(_with_fault(text, fault), encoding="utf-8")
+    with_fault = run_tests(tests, copy)
+    module.write_text(text, encoding="utf-8")
+    if with_fault.status == 1 and with_fault.failed is not None:
+        return Outcome(with_fault.failed, is_found=True)
+    return Outcome(f"**none**: {with_fault.described}")
+
+
+def _with_fault(text: str, fault: Fault) -> str:
+    """Return the text of a module with the fault."""
     lines = text.splitlines(keepends=True)
     encoded = lines[fault.line - 1].encode()
     original = fault.original.encode()
@@ -204,18 +247,39 @@ def _first_failure(fault: Fault, module: Path, tests: list[str]) -> str | None:
     if encoded[fault.column : end] != original:
         raise SystemExit(f"{fault.module}:{fault.line} is not the line the fault was drawn from; draw faults anew")
     lines[fault.line - 1] = (encoded[: fault.column] + fault.replacement.encode() + encoded[end:]).decode()
-    module.write_text("".join(lines), encoding="utf-8")
+    return "".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class TestRun:
+    """How a run of pytest ended."""
+
+    status: int | None
+    """Exit status; None at the time limit."""
+    failed: str | None
+    """The first test that failed."""
+
+    @property
+    def described(self) -> str:
+        """The end of the run in words."""
+        if self.status is None:
+            return "the time limit was reached"
+        if self.status == 0:
+            return "all tests passed"
+        return f"{self.failed or 'no test'} failed (pytest ended with status {self.status})"
+
+
+def run_tests(tests: Sequence[str], copy: Path) -> TestRun:
+    """Run tests in a copy of the repository until one fails."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
+    shared = os.environ.get("TILTMETER_SHARED", str(ROOT.parent / "shared"))
+    environment = os.environ | {"PYTHONPATH": str(copy / "src"), "TILTMETER_SHARED": shared, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     except subprocess.TimeoutExpired:
-        return "the time limit"
-    finally:
-        module.write_text(text, encoding="utf-8")
-    if done.returncode == 0:
-        return None
-    failures = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    return failures[0] if failures else f"pytest (status {done.returncode})"
+        return TestRun(None, None)
+    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("FAILED ")]
+    return TestRun(done.returncode, failed[0] if failed else None)
 
 
 def _read(coverage: Path) -> CoverageData:
@@ -244,6 +308,7 @@ def main() -> int:
     checking = commands.add_parser("check")
     checking.add_argument("faults", type=Path)
     checking.add_argument("coverage", type=Path)
+    checking.add_argument("--commit", default="HEAD", help="the commit in which the faults are made")
     for command in (choosing, drawing, checking):
         command.add_argument("--seed", type=int, default=14)
     options = parser.parse_args()
@@ -253,7 +318,7 @@ def main() -> int:
     if options.command == "draw":
         draw(options.coverage, options.seed, options.count, options.out)
         return 0
-    return check(options.faults, options.coverage, options.seed)
+    return check(options.faults, options.coverage, options.seed, options.commit)
 
 
 if __name__ == "__main__":
