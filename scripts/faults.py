@@ -9,8 +9,8 @@ A change of the tests (a faster suite, say) must find what the tests before it f
 3. `python scripts/faults.py draw .coverage -o faults.json` draws thirty faults.
 4. `python scripts/faults.py check faults.json .coverage` makes each fault in a temporary git worktree of HEAD (`--commit` names another
    commit), runs the tests that cover its line until one fails, and prints a table. The working folder is never changed. The same tests must
-   pass without the fault; otherwise it is not counted. A fault is found if pytest ends with status 1 and names a test that FAILED: a mistake
-   in the command, an error while collecting or in a fixture, and the time limit are not. The status is 0 if each fault is found.
+   pass without the fault; otherwise it is not counted. A fault is found if pytest ends with status 1 and names a test that FAILED. A mistake
+   in the command, an error while collecting or in a fixture, and the time limit do not count. The status is 0 if each fault is found.
 
 For the tests of another commit, repeat steps 2 and 4 there with the same files.
 """
@@ -205,11 +205,13 @@ def worktree(commit: str) -> Iterator[Path]:
     """Check a commit out into a temporary folder, which is removed at the end."""
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         copy = Path(folder) / "worktree"
-        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(copy), commit], cwd=ROOT, check=True)
+        adding = ["git", "worktree", "add", "--quiet", "--detach", str(copy), commit]
+        removing = ["git", "worktree", "remove", "--force", str(copy)]
+        subprocess.run(adding, cwd=ROOT, check=True)
         try:
             yield copy
         finally:
-            subprocess.run(["git", "worktree", "remove", "--force", str(copy)], cwd=ROOT, check=True)
+            subprocess.run(removing, cwd=ROOT, check=True)
 
 
 @dataclass(frozen=True, slots=True)
