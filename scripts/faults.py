@@ -9,8 +9,8 @@ A change of the tests (a faster suite, say) must find what the tests before it f
 3. `python scripts/faults.py draw .coverage -o faults.json` draws thirty faults.
 4. `python scripts/faults.py check faults.json .coverage` makes each fault in a temporary git worktree of HEAD (`--commit` names another
    commit), runs the tests that cover its line until one fails, and prints a table. The working folder is never changed. The same tests must
-   pass without the fault; otherwise it is not counted. A fault is found if pytest ends with status 1 and names a test that FAILED. A mistake
-   in the command, an error while collecting or in a fixture, and the time limit do not count. The status is 0 if each fault is found.
+   pass without the fault; otherwise it is not counted. A fault is found if pytest ends with status 1 and names a test that FAILED. Mistakes
+   in the command, errors while collecting or in a fixture, and the time limit do not count. The status is 0 if each fault is found.
 
 For the tests of another commit, repeat steps 2 and 4 there with the same files.
 """
