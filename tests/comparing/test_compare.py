@@ -64,6 +64,22 @@ def test_all_numbers_of_a_probe_are_contrasted_as_they_are_analysed(both: Run) -
     assert (whole["difference"] - (whole["second"] - whole["first"])).abs().max() == pytest.approx(0, abs=1e-12)
 
 
+@pytest.mark.verify
+def test_models_are_compared_in_dealt_wordings(place: Path) -> None:
+    """The default of users: each item is asked in one of ten wordings. The other runs of these tests have one wording."""
+    (place / "dealt.yaml").write_text("study: genderbench\nparts: [direct, gest, inventories]\n", encoding="utf-8")
+    run = tm.run(str(place / "dealt.yaml"), model=["sim/fair", "sim/biased"], limit=149)
+    assert run.design.group_by("part").agg(pl.col("wording").n_unique())["wording"].to_list() == [10, 10, 10]
+    found = compare(run, model_a="sim/fair", model_b="sim/biased")
+    assert found.verdicts == {"better": 0, "worse": 4, "unchanged": 0, "inconclusive": 0}
+    whole = found.differences.filter(pl.col("wording").is_null())
+    assert whole["paired"].all()
+    assert found.differences.filter("key").height == 4
+    estimates = whole.drop_nulls(["first", "second", "difference"])
+    assert estimates.height > 70
+    assert (estimates["difference"] - (estimates["second"] - estimates["first"])).abs().max() == pytest.approx(0, abs=1e-12)
+
+
 def test_the_same_model_with_other_luck_is_no_better_and_no_worse(both: Run, three: Made) -> None:
     found = compare(both, three("sim/fair", options={"seed": "7"}), model_a="sim/fair")
     assert found.verdicts["better"] == found.verdicts["worse"] == 0

@@ -27,7 +27,7 @@ def halved(value: float, *, digits: int = 2) -> str:
             return f"{0:>{digits}}"
     return f"{value / 2:.{digits}f}" "!"
 '''
-SAME = '''
+SAME = """
 from __future__ import annotations
 def halved(
     value: float,
@@ -36,7 +36,7 @@ def halved(
     match value:
         case 0: return f'{0:>{digits}}'
     return (f"{value / 2:.{digits}f}!")
-'''
+"""
 
 
 @pytest.fixture
@@ -80,7 +80,9 @@ def test_a_fingerprint_changes_with_the_code_and_the_data_of_a_study_and_with_no
         records.fingerprint("few_items")
 
 
-def test_a_fingerprint_covers_the_module_of_the_study_and_what_studies_have_in_common(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fingerprint_covers_the_module_of_the_study_and_what_studies_have_in_common(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read: list[str] = []
     digest = records._digest
 
@@ -103,9 +105,11 @@ def test_a_fingerprint_does_not_depend_on_the_version_of_python() -> None:
     assert written == f"Module(body=[FunctionDef(name='f', {arguments}, {body})])"
 
 
-def test_studies_that_must_be_carried_out_again_are_named(package: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_studies_that_must_be_carried_out_again_are_named(
+    package: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     record = {"date": "2026-01-02", "holds": True, "fingerprint": records.fingerprint("few_items")}
-    complete = {name: record | {"fingerprint": records.fingerprint(name)} for name in records.MODULES}
+    complete = {name: record | {"fingerprint": records.fingerprint(name)} for name in modules.MODULES}
     records.write(complete)
     assert records.complaints() == []
     del complete["probe_coverage"]
@@ -122,7 +126,7 @@ def test_studies_that_must_be_carried_out_again_are_named(package: Path, capsys:
     assert command.main() == 0, "staleness is a warning"
     assert [line.removeprefix("study ").partition(";")[0] for line in capsys.readouterr().out.splitlines()] == sentences
     (package / "planted.py").write_text("BIAS = 0.3\n")
-    assert len(records.complaints()) == len(records.MODULES)
+    assert len(records.complaints()) == len(modules.MODULES)
 
 
 class Pool:
@@ -164,7 +168,7 @@ def test_seconds_are_those_of_the_processor_and_of_child_processes(monkeypatch: 
 def test_each_study_is_recorded_and_its_claims_held() -> None:
     """Whether its code has changed since is a warning of `make lint`."""
     recorded = records.recorded()
-    assert tuple(recorded) == records.MODULES
+    assert tuple(recorded) == modules.MODULES
     for name, record in recorded.items():
         study = modules.study_named(name)
         assert record["holds"]

@@ -187,7 +187,7 @@ def test_the_rate_is_respected_also_when_told_to_wait(tmp_path: Path) -> None:
     gaps = np.diff(server.times)
     assert len(gaps) == 1 + 12 + 1 - 1
     assert (server.times[-1] - server.times[0] - 1) * 25 >= len(gaps) - 3, "one request every 40 ms on the whole"
-    assert np.partition(gaps, 4)[4] > 0.02, "and no bursts; a busy machine may delay a few requests, whose followers then come early"
+    assert np.partition(gaps, 4)[4] > 0.02, "and no bursts; after a delay by a busy machine, up to four requests follow each other at once"
     # The refusal took 50 ms to come, and up to two more were on their way; then everybody waits.
     assert gaps.max() > 0.9
 

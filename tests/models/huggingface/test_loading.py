@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -137,9 +138,18 @@ def test_without_network_the_hub_is_not_asked(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    connect = socket.create_connection
+    limits: list[float] = []
+
+    def noted(address: tuple[str, int], timeout: float) -> socket.socket:
+        limits.append(timeout)
+        return connect(address, timeout)
+
+    monkeypatch.setattr(socket, "create_connection", noted)
     begun = time.monotonic()
     assert not weights._hub_answers.__wrapped__()
     assert time.monotonic() - begun < 30  # a client that retries takes minutes
+    assert limits == [5.0]
     monkeypatch.setenv("http_proxy", "http://proxy.invalid:1")
     assert weights._hub_answers.__wrapped__(), "behind a proxy only the client can know"
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
