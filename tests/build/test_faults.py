@@ -50,7 +50,7 @@ def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
     def check(fault: Fault, *tests: str) -> tuple[int, str]:
         named: Any = frozenset(f"test_halves.py::{test}" for test in tests)
-        monkeypatch.setattr(faults, "tests_by_line", lambda data, module: {fault.line: named})
+        monkeypatch.setattr(faults, "tests_of", lambda fault, data: named)
         (tmp_path / "faults.json").write_text(json.dumps([asdict(fault)]))
         status = faults.check(tmp_path / "faults.json", tmp_path / ".coverage", 1, "HEAD")
         assert (root / "src" / "halves.py").read_text() == MODULE
