@@ -290,7 +290,8 @@ def run_tests(tests: Sequence[str], copy: Path) -> TestRun:
         done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     except subprocess.TimeoutExpired:
         return TestRun(None, None)
-    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    named = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    failed = [name for name in named if "::" in name]  # an error while a file is collected names the file
     return TestRun(done.returncode, failed[0] if failed else None)
 
 
