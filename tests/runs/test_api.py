@@ -310,7 +310,7 @@ def test_a_spec_as_a_mapping() -> None:
 
 
 EXECUTED = ("run", "arun", "label")
-"""Functions whose examples carry out their runs, whatever earlier examples made."""
+"""Functions whose examples carry out their runs, whatever earlier examples made; in `make verify`."""
 RUN_OF_EXAMPLE = re.compile(r'tm\.run\(("\S+", model=\[?"sim/.*out="(\w+)")\)')
 """Arguments and folder of a run of a simulated model in an example."""
 ASKING = ("arun", "label", "run")
@@ -323,7 +323,7 @@ def folders_of_runs() -> dict[str, Path]:
     return {}
 
 
-@pytest.mark.parametrize("name", dir(tm))
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.verify if name in EXECUTED else ()) for name in dir(tm)])
 def test_every_public_name_has_an_example_that_runs(name: str, workplace: Path, folders_of_runs: dict[str, Path]) -> None:
     """Runs that several examples make are made once: a later example finds its own run finished, and none of the others.
 
