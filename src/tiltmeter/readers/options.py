@@ -34,6 +34,7 @@ def marked(answer: Series, option_texts: Series) -> DataFrame:
     rows = tables("choice")
     table = _lowered(answer, option_texts)
     table = table.with_columns(unknown=_unknown())
+    table = table.with_columns(spaced=_with_marked_words(_plural(col.lower), _options(), "  [{}]  ").str.strip_chars(" "))
     table = table.with_columns(lower=_without_letter_off_the_list())
     table = table.with_columns(lettered=_with_letters())
     table = table.with_columns(both=_with_letters_and_words(), copied=_with_stated_words())
@@ -137,16 +138,15 @@ def _with_letters() -> Expr:
 def _without_letter_off_the_list() -> Expr:
     """Return the text without letters that are not on the list, if the first one begins a sentence that is the only option.
 
-    Without a stop ("(d) Donna") it is a further item of the list.
+    In `spaced`, the words of options are marked. Without a stop ("(d) Donna"), the letter is a further item of the list.
     """
     offered = col.options.list.len()
-    spaced = _with_marked_words(_plural(col.lower), _options(), "  [{}]  ").str.strip_chars(" ")
-    only = spaced.str.extract_all(r"\[[a-e]\]").list.n_unique() == 1
+    only = col.spaced.str.extract_all(r"\[[a-e]\]").list.n_unique() == 1
     text = col.lower
     for count in range(2, len(LETTERS)):
         off = f"<[{LETTERS[count:]}]>"
-        beginning = spaced.str.contains(rf"^{off} (?:[:,] )?\[[a-e]\] [.,]")
-        alone = only & ~spaced.str.contains(f"<[{LETTERS[:count]}]>")
+        beginning = col.spaced.str.contains(rf"^{off} (?:[:,] )?\[[a-e]\] [.,]")
+        alone = only & ~col.spaced.str.contains(f"<[{LETTERS[:count]}]>")
         text = when((offered == count) & beginning & alone).then(col.lower.str.replace_all(f"{off} ?", "")).otherwise(text)
     return text
 
