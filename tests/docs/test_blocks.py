@@ -86,6 +86,9 @@ def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     answers = probes.responses.filter(pl.col("model") == "sim/mild", pl.col("prompt_id").str.starts_with("gest/"))
     answers = answers.with_columns(country=pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("Chad")).otherwise(pl.lit("Mali")))
     answers.select("prompt_id", "repetition", "answer", "country").write_csv(home / "answers.csv")
+    free = answers.select("prompt_id", "repetition", "answer")
+    free.write_csv(home / "free.csv")
+    free.with_columns(answer=pl.lit("(a)")).write_csv(home / "constrained.csv")
     stories = pl.read_csv(shared / "data" / "stories" / "dv3_story_generations.csv", infer_schema=False)
     stories.select(story="text", group="race", gender="gender").gather_every(7).write_csv(home / "stories.csv")
     for source in (
