@@ -245,8 +245,10 @@ def test_a_hurried_annotator_changes_no_label_given_before(
             desk.page.keyboard.press("12"[press % 2])
             desk.page.wait_for_timeout(25 * (press % 16))
         desk.settle()
+        while stored(run, "anna").height < 2:  # on a busy machine, all presses but one may come before the page is complete
+            desk.page.keyboard.press("1")
+            desk.settle()
     given = stored(run, "anna")
-    assert given.height >= 2
     assert given["prompt_id"].to_list() == drawn["prompt_id"][: given.height].to_list()  # a label that is replaced becomes the last row
 
 
