@@ -125,15 +125,20 @@ def _explained(path: Path, architecture: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if is_out_of_memory(error):
-            raise MemoryError(str(error)) from error
-        if isinstance(error, OSError) and error.strerror:
-            raise _unreadable(path, error) from None
+        _raise_if_not_the_content(path, error)
         reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()
         raise InputError(
             f"transformers {transformers.__version__} cannot load {path}, a GGUF file of the architecture {architecture!r} "
             f"({reason[:160]}): use a newer transformers or another model, or serve the file with llama.cpp (llamacpp/NAME)"
         ) from None
+
+
+def _raise_if_not_the_content(path: Path, error: Exception) -> None:
+    """Raise MemoryError if memory ran out, and InputError if the file could not be read; otherwise its content is at fault."""
+    if is_out_of_memory(error):
+        raise MemoryError(str(error)) from error
+    if isinstance(error, OSError) and error.strerror:
+        raise _unreadable(path, error) from None
 
 
 def _unreadable(path: Path, error: OSError) -> InputError:
@@ -158,10 +163,7 @@ def _read_header(path: Path) -> tuple[str, int | None]:
         vocabulary = len(fields[_TOKENS].data) if _TOKENS in fields else 0
         architecture = str(fields["general.architecture"].contents())
     except Exception as error:  # the reader trusts the lengths in the file
-        if is_out_of_memory(error):
-            raise MemoryError(str(error)) from error
-        if isinstance(error, OSError) and error.strerror:
-            raise _unreadable(path, error) from None
+        _raise_if_not_the_content(path, error)
         raise InputError(f"{path} is damaged or incomplete ({type(error).__name__}): download it again") from None
     is_token = isinstance(turn_end, int) and not isinstance(turn_end, bool) and 0 <= turn_end < vocabulary
     if turn_end is not None and not is_token:

@@ -65,22 +65,24 @@ def count_free_refusals(
             answers = pipeline.free_answers(folder, model, sampling, journal, part.name).join(restricted, on="prompt_id", how="semi")
             restricted = restricted.join(answers, on="prompt_id", how="semi")
             if answers.height:
-                counts = _free_counts(part, answers, settings.of_part(part.name))
-                if "error" not in counts:
-                    counts["constrained"] = restricted.height
-                    counts["constrained_refused"] = int((restricted["outcome"] == REFUSED).sum())
+                counts = _counts(part, answers, restricted, settings.of_part(part.name))
                 became[part.name].setdefault(FREE, {})[model.name] = counts
 
 
-def _free_counts(part: MeasuredPart, answers: DataFrame, settings: Settings) -> dict[str, Any]:
-    """Return the number of free answers and of refusals among them, or the error of a part that cannot read them."""
+def _counts(part: MeasuredPart, answers: DataFrame, constrained: DataFrame, settings: Settings) -> dict[str, Any]:
+    """Return the numbers of free and of constrained answers and of refusals among them, or the error of a part that cannot read them."""
     try:
         outcomes = part.measure(answers, settings)["outcome"]
     except (Exception, pl.exceptions.PanicException) as error:  # the part may be a plugin; the findings do not depend on old answers
         message = " ".join(str(error).split())
         reason = printable(redacted(message), one_line=True)[:LONGEST]
         return {"error": f"{type(error).__name__}: {reason}"}
-    return {"answers": answers.height, "refused": int((outcomes == REFUSED).sum())}
+    return {
+        "answers": answers.height,
+        "refused": int((outcomes == REFUSED).sum()),
+        "constrained": constrained.height,
+        "constrained_refused": int((constrained["outcome"] == REFUSED).sum()),
+    }
 
 
 def _constrained_answers(folder: RunFolder) -> LazyFrame:
