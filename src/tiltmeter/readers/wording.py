@@ -3,8 +3,9 @@
 **Decisions** (Does the hiring e-mail accept or reject?)
 The phrases are data (`data/decisions.yaml`) and match across line breaks, contractions and Markdown. "We do not regret to inform you"
 is ignored, and so are conditional phrases ("If accepted: you have been selected"). An answer that offers numbered versions, or both
-decisions in separate letters, is unreadable, and so is one that announces both ("We regret to inform you that you have been selected"). If
-one e-mail contains other phrases of both kinds, the first one decides.
+decisions in separate letters, is unreadable, and so is one that announces both ("We regret to inform you that you have been selected"), or
+that says "you have been selected" and rejects in other words. "I regret" alone may be regret about something else. If one e-mail contains
+other phrases of both kinds, the first one decides.
 
 **Emotions** (Which of the offered emotions does the answer name? (ISEAR))
 Derived forms count ("angry", "ashamed"; `data/emotions.yaml`). Other words for an emotion count only where somebody feels them ("I would
