@@ -248,7 +248,12 @@ READERS: dict[str, Callable[[str], object]] = {
 """Functions that take a text from outside, by what they read."""
 
 
-def seconds(reader: Callable[[str], object], text: str) -> float:
+Reader = Callable[[str], object]
+Clock = Callable[[Reader, str], float]
+"""The seconds that a reader takes for a text."""
+
+
+def seconds(reader: Reader, text: str) -> float:
     """Processor time for one text; what is refused in a sentence counts as read."""
     began = time.process_time()
     with suppress(TiltmeterError, NotRun):
@@ -274,31 +279,31 @@ _LINEAR, _MOST = 5.5, 9.0
 _BRIEF = "Emily is a kind woman."
 
 
-def quadratic(reader: Callable[[str], object], patterns: dict[str, str] = PATTERNS) -> Iterator[Slow]:
+def quadratic(reader: Reader, patterns: dict[str, str] = PATTERNS, time_of: Clock = seconds) -> Iterator[Slow]:
     """The patterns for which a reader takes longer than in proportion to the length of the text.
 
-    The times compared are processor times, without the time that a text of a few words takes. The shorter texts only tell for which
-    patterns the long one, which takes most of the time, must be read: a share of work that grows with the square, and makes the reading of
-    the long text more than nine times as slow, makes that of the middle one at least 5.5 times as slow. The long text is compared by the
-    least of several measurements, so that what else the machine does changes nothing.
+    The times compared are without the time that a text of a few words takes. The shorter texts only tell for which patterns the long one,
+    which takes most of the time, must be read: a share of work that grows with the square, and makes the reading of the long text more than
+    nine times as slow, makes that of the middle one at least 5.5 times as slow. The long text is compared by the least of several
+    measurements of processor time, so that what else the machine does changes little.
     """
     reader(_BRIEF)  # whatever is loaded on first use
-    constant = _least(reader, _BRIEF)
+    constant = _least(reader, _BRIEF, time_of)
     least = max(_QUICK, _QUICK_SHARE * constant)
     for name, pattern in patterns.items():
         short, middle, long = (text_of(pattern, length) for length in _LENGTHS)
-        excess = seconds(reader, middle) - constant
-        if excess < least or excess <= _LINEAR * (seconds(reader, short) - constant):
+        excess = time_of(reader, middle) - constant
+        if excess < least or excess <= _LINEAR * (time_of(reader, short) - constant):
             continue
-        base = _least(reader, middle) - constant
+        base = _least(reader, middle, time_of) - constant
         if base < least:
             continue
-        more = seconds(reader, long) - constant
+        more = time_of(reader, long) - constant
         if more > _MOST * base:
-            more = min(more, _least(reader, long) - constant)
+            more = min(more, _least(reader, long, time_of) - constant)
         if more > _MOST * base:
             yield Slow(name, len(long), more, more / base)
 
 
-def _least(reader: Callable[[str], object], text: str) -> float:
-    return min(seconds(reader, text) for _ in range(3))
+def _least(reader: Reader, text: str, time_of: Clock) -> float:
+    return min(time_of(reader, text) for _ in range(3))
