@@ -122,7 +122,7 @@ def test_the_fixed_loop_prints_its_time() -> None:
 
 
 WITH = {"multidict": "aiohttp", "yarl": "aiohttp", "markupsafe": "jinja2", "pydantic_core": "pydantic", "threadpoolctl": "scikit-learn"}
-WITH |= {"nltk": "rouge-score", "huggingface_hub": "transformers", "safetensors": "transformers", "anyio": "inspect-ai"}
+WITH |= {"nltk": "rouge-score", "huggingface_hub": "transformers", "anyio": "inspect-ai"}
 """Modules that come with a declared package, which hands out their objects."""
 GIVEN = ("pandas", "pytest", "vllm")
 """The plugin of pytest runs within it; pandas and vLLM are used only by those who have installed them."""
