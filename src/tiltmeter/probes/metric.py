@@ -186,6 +186,11 @@ class Metric:
             return "count"
         return "share" if self.kind == "mean" and self.low == 0 else "difference"
 
+    @property
+    def is_share(self) -> bool:
+        """Whether the metric is a share, from 0 to 1."""
+        return self.unit == "share" and self.high == 1
+
     def normalised(self, value: float) -> float:
         """Map a value to the 0 to 1 scale of the paper's Table 2; NaN stays NaN (max(0, NaN) would be a perfect score)."""
         return value if math.isnan(value) else _NORMALISED[self.normalise](value)
@@ -290,19 +295,23 @@ class Correction(NamedTuple):
     """How far the correction itself may be wrong, downwards and upwards, by confidence level."""
 
     def applied(self, one: Estimate, level: float) -> Estimate:
-        """Return the estimate with the correction; its intervals combine the uncertainty of both (Newcombe's square-and-add)."""
-        low, high = one.named.metric.low, one.named.metric.high
+        """Return the estimate with the correction; its intervals combine the uncertainty of both (Newcombe's square-and-add).
+
+        p is that of a normal estimate with the interval of the mark, so it does not depend on `level`.
+        """
+        metric = one.named.metric
         ends = ((one.low, one.high, level), (one.low_items, one.high_items, level), (one.low_mark, one.high_mark, MARK_LEVEL))
-        value = min(max(one.value + self.shift, low), high)
-        wide = []
+        value = min(max(one.value + self.shift, metric.low), metric.high)
+        intervals = []
         for start, end, which in ends:
             down, up = self.halves[which]
-            wide.append((max(value - math.hypot(one.value - start, down), low), min(value + math.hypot(end - one.value, up), high)))
-        (first, last), items, mark = wide
-        half = (last - first) / 2 / stats.two_sided_z(level)
-        null = one.named.metric.null
-        p = math.nan if null is None or not half > 0 else stats.two_sided_t_p((value - null) / half, math.inf)
-        return Estimate(one.named, value, first, last, p, f"{one.method}; corrected by labels", *items, *mark, one.value, one.low, one.high)
+            low, high = value - math.hypot(one.value - start, down), value + math.hypot(end - one.value, up)
+            intervals.append((max(low, metric.low), min(high, metric.high)))
+        wide, items, mark = intervals
+        error = (mark[1] - mark[0]) / 2 / stats.two_sided_z(MARK_LEVEL)
+        p = p_of_bias(metric, value, error, math.inf) if error > 0 else math.nan
+        how = f"{one.method}; corrected by labels" if self.shift else f"{one.method}; widened by the errors that labels show"
+        return Estimate(one.named, value, *wide, p, how, *items, *mark, one.value, one.low, one.high)
 
 
 class EstimateContext(NamedTuple):
@@ -311,7 +320,7 @@ class EstimateContext(NamedTuple):
     agreeing: int
     """Number of independent units of the exact bound if all of them agree: items, or clusters if there are fewer."""
     null: Floats | None
-    """Values of the metric under relabelled groups, shape (R,); for maxima only."""
+    """Values of the metric under relabelled groups, shape (R,), without the spread of clusters; for maxima only."""
     made: Mapping[str, Estimate]
     """Previous estimates by name, including that of the metric `of`."""
     settings: Settings
@@ -360,35 +369,52 @@ class ProbeDefinition(Definition):
 
 
 def estimate_by_percentiles(named: NamedMetric, value: float, samples: Floats, context: EstimateContext) -> Estimate:
-    """Estimate a metric with bootstrap intervals and a t test; maxima, distances and constants use other intervals.
+    """Estimate a metric with bootstrap intervals and a t test; maxima, distances, shares and constants use other intervals.
 
     The halves of the percentile interval are stretched by the ratio of t to normal quantiles and, for the interval of clusters like these,
-    by the ratio of the standard errors.
+    by the ratio of the standard errors. A share has Wilson's interval with the effective sample size, because the percentiles of a rare
+    share are too close to it. A metric without a value that means "no bias" is tested for lying beyond its healthiest tier.
     """
-    metric, level, nan = named.metric, context.settings.level, math.nan
     if math.isnan(value):
-        return Estimate(named, nan, nan, nan, nan, NO_DATA)
-    spread = context.spread
-    asked = ((level, spread), (level, spread._replace(ratio=1.0)), (MARK_LEVEL, spread))
+        return Estimate(named, math.nan, math.nan, math.nan, math.nan, NO_DATA)
+    metric = named.metric
     if metric.kind == "absolute":
-        twin = context.made[str(metric.of)]
-        centre = twin.named.metric.null or 0.0
-        pairs = ((twin.low, twin.high), (twin.low_items, twin.high_items), (twin.low_mark, twin.high_mark))
-        intervals = [stats.absolute_interval(low - centre, high - centre) for low, high in pairs]
-        distance = _estimate(named, abs(twin.value - centre), twin.p, f"from the interval of {metric.of}", intervals)
-        read = stats.absolute_interval(twin.low_read - centre, twin.high_read - centre)
-        return distance._replace(value_read=abs(twin.value_read - centre), low_read=read.low, high_read=read.high)
+        return _distance(named, context.made[str(metric.of)])
+    level, spread = context.settings.level, context.spread
+    asked = ((level, spread), (level, spread._replace(ratio=1.0)), (MARK_LEVEL, spread))
     if stats.is_constant(samples) and math.isfinite(metric.high - metric.low):
         intervals = [stats.rare_event_interval(value, context.agreeing, metric.low, metric.high, one) for one, _ in asked]
-        return _estimate(named, value, nan, "exact bound: every resample gave the same value", intervals)
+        p = _p_if_all_agree(metric, value, context)
+        return _estimate(named, value, p, "exact bound: every resample gave the same value", intervals)
     if metric.kind == "maximum":
         assert context.null is not None
-        made = [_maximum(value, samples, context.null, one, which) for one, which in asked]
+        p = stats.relabelling_t_p(value, spread.ratio * context.null, spread.freedom)
+        maxima = [_maximum(value, samples, context.null, p, one, which) for one, which in asked]
         how = "bootstrap percentiles, corrected for the upward bias of a maximum; p by relabelling the groups"
-        return _estimate(named, float(made[0].estimate), float(made[0].p), how, [(float(one.low), float(one.high)) for one in made])
-    ends = [(*stats.percentile_interval(samples, one), which.scaled(one)) for one, which in asked]
-    wide = [(value - scale * max(value - low, 0.0), value + scale * max(high - value, 0.0)) for low, high, scale in ends]
-    return _estimate(named, value, _two_sided_p(value, samples, metric.null, spread), "bootstrap percentiles, with t quantiles", wide)
+        return _estimate(named, float(maxima[0].estimate), p, how, [(float(one.low), float(one.high)) for one in maxima])
+    error = _standard_error(samples)
+    p = p_of_bias(metric, value, spread.ratio * error, spread.freedom)
+    if metric.is_share and 0 < value < 1 and error > 0:
+        shares = [stats.share_interval(value, which.ratio * error, stats.two_sided_t(one, which.freedom)) for one, which in asked]
+        return _estimate(named, value, p, "Wilson's interval with the effective sample size, with t quantiles", shares)
+    stretched = [_stretched(value, stats.percentile_interval(samples, one), which.scaled(one)) for one, which in asked]
+    return _estimate(named, value, p, "bootstrap percentiles, with t quantiles", stretched)
+
+
+def _distance(named: NamedMetric, signed: Estimate) -> Estimate:
+    """Return the distance of a signed metric from "no bias"; it has no test of its own, because it would be that of the signed metric."""
+    centre = signed.named.metric.null or 0.0
+    ends = ((signed.low, signed.high), (signed.low_items, signed.high_items), (signed.low_mark, signed.high_mark))
+    intervals = [stats.absolute_interval(low - centre, high - centre) for low, high in ends]
+    how = f"from the interval of {named.metric.of}, which has the test"
+    distance = _estimate(named, abs(signed.value - centre), math.nan, how, intervals)
+    read = stats.absolute_interval(signed.low_read - centre, signed.high_read - centre)
+    return distance._replace(value_read=abs(signed.value_read - centre), low_read=read.low, high_read=read.high)
+
+
+def _stretched(value: float, interval: stats.Interval, scale: float) -> tuple[float, float]:
+    """Return an interval whose halves on both sides of the value are multiplied by `scale`."""
+    return value - scale * max(value - interval.low, 0.0), value + scale * max(interval.high - value, 0.0)
 
 
 def _estimate(named: NamedMetric, value: float, p: float, method: str, intervals: Sequence[tuple[float, float]]) -> Estimate:
@@ -398,18 +424,63 @@ def _estimate(named: NamedMetric, value: float, p: float, method: str, intervals
     return Estimate(named, value, *ends[0], p, method, *ends[1], *ends[2])
 
 
-def _maximum(value: float, samples: Floats, null: Floats, level: float, spread: Spread) -> stats.MaximumEstimate:
+def _maximum(value: float, samples: Floats, null: Floats, p: float, level: float, spread: Spread) -> stats.MaximumEstimate:
     scale = spread.scaled(level)
-    return stats.maximum_interval(value, value + scale * (samples - value), scale * null, level)
+    return stats.maximum_interval(value, value + scale * (samples - value), scale * null, level, p=p)
 
 
-def _two_sided_p(value: float, samples: Floats, null: float | None, spread: Spread) -> float:
-    """Compute the p-value of the t test of value = null with the bootstrap standard error; NaN without null value or spread."""
+def _standard_error(samples: Floats) -> float:
+    """Return the standard error, the standard deviation of the resamples; NaN with fewer than two values or if all are equal."""
     import numpy as np
 
-    if null is None or np.isfinite(samples).sum() < 2 or stats.is_constant(samples):
+    if np.isfinite(samples).sum() < 2 or stats.is_constant(samples):
         return math.nan
-    return stats.two_sided_t_p((value - null) / (spread.ratio * float(np.nanstd(samples, ddof=1))), spread.freedom)
+    return float(np.nanstd(samples, ddof=1))
+
+
+def p_of_bias(metric: Metric, value: float, error: float, freedom: float) -> float:
+    """Compute the p-value of the t test of "no bias" for an estimate with a standard error.
+
+    A metric with a null value is tested on both sides of it. One without is tested for lying beyond its healthiest tier, on one side. The
+    variance of a share is that under the hypothesis (score test), for the effective sample size of the estimate, so that the test agrees
+    with Wilson's interval.
+
+    Returns
+    -------
+    p; 1 inside the healthiest tier; NaN without a null value or tiers, or without an error.
+    """
+    tested = _tested_value(metric, value)
+    if math.isnan(tested) or not error > 0:
+        return math.nan
+    if tested == value:
+        return 1.0
+    if metric.is_share and 0 < value < 1 and 0 < tested < 1:
+        error = math.sqrt(tested * (1 - tested) / stats.effective_size(value, error))
+    tail = stats.t_tail(abs(value - tested) / error, freedom)
+    return tail if metric.null is None else 2 * tail
+
+
+def _p_if_all_agree(metric: Metric, value: float, context: EstimateContext) -> float:
+    """Compute the p-value of "no bias" where every resample gave the same value.
+
+    It agrees with `stats.rare_event_interval`: the interval at a level of confidence of 1 - p just reaches the tested value. A maximum is
+    tested by relabelling the groups.
+    """
+    if metric.kind == "maximum" and context.null is not None:
+        return stats.relabelling_t_p(value, context.null, math.inf)
+    distance = abs(value - _tested_value(metric, value)) / (metric.high - metric.low)
+    one_sided = (1 - distance) ** context.agreeing
+    return one_sided if metric.null is None else min(1.0, 2 * one_sided)
+
+
+def _tested_value(metric: Metric, value: float) -> float:
+    """Return the value of "no bias" that is nearest to the value: the null value, or a value in the healthiest tier; NaN without both."""
+    if metric.null is not None:
+        return metric.null
+    healthiest = [band for band in metric.bands if band.mark == MARKS[0]]
+    if not healthiest:
+        return math.nan
+    return min(max(value, min(band.low for band in healthiest)), max(band.high for band in healthiest))
 
 
 def estimate_by_normal(named: NamedMetric, value: float, samples: Floats, context: EstimateContext) -> Estimate:
