@@ -19,6 +19,7 @@ from tiltmeter.probes.metric import (
     Correction,
     Estimate,
     EstimateContext,
+    JointMaximum,
     Metric,
     MetricKey,
     NamedMetric,
@@ -192,15 +193,32 @@ class CountedItems:
         return {key: describe_metric(key, (*self.metrics, *UNREAD_RATES)) for key in self.observed()}
 
     def relabelled(self, settings: Settings) -> Values:
-        """Compute all metrics after exchanging the columns of the groups within each item at random; other columns keep their totals."""
+        """Compute all metrics after exchanging the columns of the groups within each item at random."""
+        return self.compute(self.relabelled_totals(settings))
+
+    def relabelled_totals(self, settings: Settings) -> Floats:
+        """Return the totals after such exchanges, shape (R, columns); other columns keep their totals."""
         import numpy as np
 
-        fields = sorted({name.partition(":")[2] for name in self.names if name.partition(":")[0] in self.groups})
-        places = np.array([[self.names.index(f"{group}:{field}") for field in fields] for group in self.groups])
+        places = self._group_columns()
         swapped = stats.swapped_totals(self.values[:, places], draws=settings.resamples, seed=settings.seed + 1)
         totals = np.repeat(self.values.sum(axis=0, keepdims=True), settings.resamples, axis=0)
         totals[:, places.ravel()] = swapped.reshape(settings.resamples, -1)
-        return self.compute(totals)
+        return totals
+
+    def averaged_over_groups(self, totals: Floats) -> Floats:
+        """Return totals, shape (columns,), in which each column of a group is the mean of that column over the groups."""
+        places = self._group_columns()
+        averaged = totals.copy()
+        averaged[places] = totals[places].mean(axis=0)
+        return averaged
+
+    def _group_columns(self) -> Index:
+        """Return the numbers of the columns of each group, shape (groups, columns of a group)."""
+        import numpy as np
+
+        fields = sorted({name.partition(":")[2] for name in self.names if name.partition(":")[0] in self.groups})
+        return np.array([[self.names.index(f"{group}:{field}") for field in fields] for group in self.groups])
 
 
 def common_columns(attempts: DataFrame) -> DataFrame:
@@ -247,9 +265,15 @@ def population(clusters: Sequence[ItemClusters]) -> dict[str, str]:
 
 
 def estimate_metrics(
-    counted: CountedItems, definition: ProbeDefinition, settings: Settings, corrections: Mapping[MetricKey, Correction] | None = None
+    counted: CountedItems,
+    definition: ProbeDefinition,
+    settings: Settings,
+    corrections: Mapping[MetricKey, Correction] | None = None,
+    joint: Mapping[MetricKey, JointMaximum] | None = None,
 ) -> list[Estimate]:
     """Estimate all metrics of a probe with intervals, sorted by name, and apply the corrections for parsing errors, if any.
+
+    `corrections` and `joint` are the results of `label_corrections`.
 
     If all items agree, the exact bound uses the number of items or of clusters, whichever is smaller, and at most the number of strata
     times the size of the smallest one, which is enough for any metric that weights the strata equally (by Jensen's inequality).
@@ -260,7 +284,7 @@ def estimate_metrics(
     point, described = counted.observed(), counted.described()
     maxima = definition.corrected and any(one.metric.kind == "maximum" for one in described.values())
     null = counted.relabelled(settings) if maxima else {}
-    spreads = _spreads(counted) if definition.corrected else {}
+    spreads = cluster_spreads(counted) if definition.corrected else {}
     sizes = np.unique(counted.strata, return_counts=True)[1]
     sampled = [one.size for one in counted.clusters if one.noun != WORDINGS]
     agreeing = [*sampled, sizes.size * sizes.min()] if definition.corrected else []
@@ -274,11 +298,13 @@ def estimate_metrics(
         context = EstimateContext(min([items, *agreeing]), null.get(key), made, settings, spread)
         made[named.name] = definition.estimate(named, point[key], samples[key], context)
         if corrections and key in corrections:
-            made[named.name] = corrections[key].applied(made[named.name], settings.level)
+            made[named.name] = corrections[key].applied(made[named.name], point[key], context)
+        elif joint and key in joint:
+            made[named.name] = joint[key].estimated(made[named.name], definition.estimate, context)
     return [made[name] for name in sorted(made)]
 
 
-def _spreads(counted: CountedItems) -> dict[MetricKey, Spread]:
+def cluster_spreads(counted: CountedItems) -> dict[MetricKey, Spread]:
     """Compute how much wider each metric's distribution is if clusters of items, not items, are the random sample.
 
     The variances are linearised: an item's influence on a metric is the derivative in its counts, and a cluster's influence is the sum over

@@ -23,12 +23,13 @@ from tiltmeter.errors import InputError
 from tiltmeter.models.base import ALLOWED
 from tiltmeter.probes import analysis
 from tiltmeter.probes.constrained import AllowedAnswers, answers_are_constrained, read_allowed, with_list
-from tiltmeter.probes.label_corrections import LabelledAttempts, corrections_of
+from tiltmeter.probes.label_corrections import FEWEST_LABELS, LabelledAttempts, corrections_of, joint_maxima
 from tiltmeter.probes.metric import (
     DEFAULT,
     HARMS,
     MARK_LEVEL,
     NO_DATA,
+    WORST_LEVEL,
     Band,
     Estimate,
     Mark,
@@ -447,16 +448,34 @@ class Probe(MeasuredPart):
             counted = dataclasses.replace(counted, formulas=self._key_formulas)
         sampled = [f"{one.size} {one.noun}" for one in counted.clusters if one.size > 1]
         resampled = " and ".join([*sampled, f"{len(counted.values)} items"]) + ", each with all its prompts and repetitions"
+        estimates = analysis.estimate_metrics(counted, self.definition, settings)
         labelled = None if labels is None else self._labelled(counted, labels)
-        corrections = {} if labelled is None else corrections_of(counted, labelled, (settings.level, MARK_LEVEL))
-        estimates = analysis.estimate_metrics(counted, self.definition, settings, corrections)
+        beside: dict[str, Estimate] = {}
+        if labelled is not None:
+            corrections = corrections_of(counted, labelled, (settings.level, MARK_LEVEL, WORST_LEVEL))
+            joint = joint_maxima(counted, labelled, settings)
+            corrected = analysis.estimate_metrics(counted, self.definition, settings, corrections, joint)
+            if len(labelled.weights) >= FEWEST_LABELS:
+                estimates = corrected
+            else:
+                beside = {one.named.name: one for one in corrected}
         population = analysis.population(counted.clusters)
         return [
             self._row(one, counted.outcomes(one.named.where), wording, resampled)
             | (population if one.low <= one.high else {})
             | {"sentence": one.named.metric.sentence + self._extremes(one, estimates) or None}
+            | self._unused_labels(one, beside, labelled)
             for one in estimates
         ]
+
+    @staticmethod
+    def _unused_labels(one: Estimate, beside: Mapping[str, Estimate], labelled: LabelledAttempts | None) -> dict[str, str]:
+        """Return a note with the estimate that too few labels would give, if they change it."""
+        corrected = beside.get(one.named.name)
+        if labelled is None or corrected is None or math.isnan(corrected.value_read):
+            return {}
+        few = f"{len(labelled.weights)} labels are too few to correct the value ({FEWEST_LABELS} are needed)"
+        return {"note": f"{few}; with them it would be {corrected.value:.3g} ({corrected.low:.3g} to {corrected.high:.3g})"}
 
     @staticmethod
     def _extremes(one: Estimate, estimates: Sequence[Estimate]) -> str:

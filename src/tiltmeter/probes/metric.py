@@ -39,6 +39,8 @@ MIN_READABLE = 0.5
 
 MARK_LEVEL = 0.9
 """Confidence level of the interval whose tiers are the mark. The true value lies beyond either end in at most 5% of studies."""
+WORST_LEVEL = 0.998
+"""Confidence level of the effect of parsing errors on the p-value of a maximum, if few errors were observed."""
 
 Sums = Mapping[str, "Floats"]
 """Totals by column name, arrays of shape (R,) over resamples, so that formulas apply to all resamples at once."""
@@ -287,33 +289,6 @@ class Estimate(NamedTuple):
     """Estimate and interval before the correction for parsing errors; NaN if there are no labels."""
 
 
-class Correction(NamedTuple):
-    """Correction of an estimate for parsing errors that a labelled sample shows."""
-
-    shift: float
-    halves: Mapping[float, tuple[float, float]]
-    """How far the correction itself may be wrong, downwards and upwards, by confidence level."""
-
-    def applied(self, one: Estimate, level: float) -> Estimate:
-        """Return the estimate with the correction; its intervals combine the uncertainty of both (Newcombe's square-and-add).
-
-        p is that of a normal estimate with the interval of the mark, so it does not depend on `level`.
-        """
-        metric = one.named.metric
-        ends = ((one.low, one.high, level), (one.low_items, one.high_items, level), (one.low_mark, one.high_mark, MARK_LEVEL))
-        value = min(max(one.value + self.shift, metric.low), metric.high)
-        intervals = []
-        for start, end, which in ends:
-            down, up = self.halves[which]
-            low, high = value - math.hypot(one.value - start, down), value + math.hypot(end - one.value, up)
-            intervals.append((max(low, metric.low), min(high, metric.high)))
-        wide, items, mark = intervals
-        error = (mark[1] - mark[0]) / 2 / stats.two_sided_z(MARK_LEVEL)
-        p = p_of_bias(metric, value, error, math.inf) if error > 0 else math.nan
-        how = f"{one.method}; corrected by labels" if self.shift else f"{one.method}; widened by the errors that labels show"
-        return Estimate(one.named, value, *wide, p, how, *items, *mark, one.value, one.low, one.high)
-
-
 class EstimateContext(NamedTuple):
     """Further inputs of an estimate."""
 
@@ -325,6 +300,96 @@ class EstimateContext(NamedTuple):
     """Previous estimates by name, including that of the metric `of`."""
     settings: Settings
     spread: Spread = Spread()
+
+
+class Correction(NamedTuple):
+    """Correction of an estimate for parsing errors that a labelled sample shows."""
+
+    shift: float
+    halves: Mapping[float, tuple[float, float]]
+    """How far the correction itself may be wrong, downwards and upwards, by confidence level: that of the interval, MARK_LEVEL and
+    WORST_LEVEL."""
+
+    def applied(self, one: Estimate, raw: float, context: EstimateContext) -> Estimate:
+        """Return the estimate with the correction; its intervals combine the uncertainty of both (Newcombe's square-and-add).
+
+        Parameters
+        ----------
+        one
+            The estimate without labels.
+        raw
+            The metric of the labels as read, without the correction for the upward bias of a maximum.
+        context
+            The other inputs of the estimate.
+        """
+        metric, level = one.named.metric, context.settings.level
+        ends = ((one.low, one.high, level), (one.low_items, one.high_items, level), (one.low_mark, one.high_mark, MARK_LEVEL))
+        value = min(max(one.value + self.shift, metric.low), metric.high)
+        intervals = []
+        for start, end, which in ends:
+            down, up = self.halves[which]
+            low, high = value - math.hypot(one.value - start, down), value + math.hypot(end - one.value, up)
+            intervals.append((max(low, metric.low), min(high, metric.high)))
+        wide, items, mark = intervals
+        how = f"{one.method}; corrected by labels" if self.shift else f"{one.method}; widened by the errors that labels allow"
+        if metric.kind == "maximum":
+            p = self._p_of_maximum(raw, context)
+            wide, mark = ((low if p < 1 - which else metric.low, high) for (low, high), which in ((wide, level), (mark, MARK_LEVEL)))
+        else:
+            p = p_of_bias(metric, value, (mark[1] - mark[0]) / 2 / stats.two_sided_z(MARK_LEVEL), math.inf)
+        return Estimate(one.named, value, *wide, p, how, *items, *mark, one.value, one.low, one.high)
+
+    def _p_of_maximum(self, raw: float, context: EstimateContext) -> float:
+        """Compute the p-value of a maximum that parsing errors may have raised.
+
+        With a probability of WORST_LEVEL, they have raised it by no more than the half at that level. The p-value is that of the maximum
+        without this, plus the remaining probability.
+
+        References
+        ----------
+        Berger and Boos (1994), "P values maximized over a confidence set for the nuisance parameter".
+        """
+        if context.null is None:
+            return math.nan
+        least = raw - self.halves[WORST_LEVEL][0]
+        p = stats.relabelling_t_p(least, context.spread.ratio * context.null, context.spread.freedom)
+        return min(1.0, p + 1 - WORST_LEVEL)
+
+
+Estimator = Callable[[NamedMetric, float, "Floats", EstimateContext], Estimate]
+"""Function that estimates a metric from its value and its values in resamples (R,)."""
+
+
+class Resampled(NamedTuple):
+    """Values of a maximum in resamples, and under relabelled groups, shape (R,)."""
+
+    samples: Floats
+    null: Floats
+
+
+class JointMaximum(NamedTuple):
+    """A maximum of differences with corrected labels, and its resamples of items and labelled attempts together."""
+
+    value: float
+    of_clusters: Resampled
+    """The items' part is stretched to the spread of clusters like these."""
+    of_items: Resampled
+
+    def estimated(self, one: Estimate, estimate: Estimator, context: EstimateContext) -> Estimate:
+        """Return the estimate from these resamples; `one` is the estimate without labels."""
+        plain = context.spread._replace(ratio=1.0)
+        wide, items = (
+            estimate(one.named, self.value, resampled.samples, context._replace(null=resampled.null, spread=plain))
+            for resampled in (self.of_clusters, self.of_items)
+        )
+        return wide._replace(
+            low_items=items.low_items,
+            high_items=items.high_items,
+            method=f"{wide.method}; corrected by labels, which are resampled as well",
+            value_read=one.value,
+            low_read=one.low,
+            high_read=one.high,
+        )
 
 
 class Mark(NamedTuple):
@@ -359,7 +424,7 @@ class ProbeDefinition(Definition):
 
     corrected: bool
     resample: Callable[[Floats, Floats, Settings], Floats]
-    estimate: Callable[[NamedMetric, float, Floats, EstimateContext], Estimate]
+    estimate: Estimator
     mark: Callable[[Estimate, Sequence[Band], float], Mark]
     centre: Callable[[Estimate], float]
 
