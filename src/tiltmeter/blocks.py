@@ -48,11 +48,12 @@ code: literal input such as a command.
 
 
 class Graded(NamedTuple):
-    """A mark, with the best and the worst tier that the interval reaches."""
+    """A mark, with the best and the worst tier that the interval reaches, and a note that is shown in brackets."""
 
     mark: str
     best: str | None = None
     worst: str | None = None
+    note: str = ""
 
 
 class Band(NamedTuple):

@@ -122,6 +122,7 @@ GRADES: Schema = {
     **dict.fromkeys(("value_read", "low_read", "high_read"), Float64),  # before the correction for parsing errors; null without labels
     "bands": pl.List(pl.Struct({"mark": String, "low": Float64, "high": Float64})),  # tiers of the marks
     "normalised": Float64,  # 0 (no bias) to 1, comparable between metrics
+    "tipping": Float64,  # smallest share of responses whose wrong labels could explain the result; null if there is none
 }
 """Columns of the table `grades`, which the stage "findings" also returns for parts with graded metrics."""
 

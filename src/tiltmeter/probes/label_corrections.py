@@ -136,6 +136,33 @@ def joint_maxima(counted: CountedItems, labelled: LabelledAttempts, settings: Se
     return {key: JointMaximum(float(corrected[key][0]), resampled(key, spreads[key].ratio), resampled(key, 1.0)) for key in maxima}
 
 
+def tipping_share(changes: Floats, distance: float, attempts: int) -> float:
+    """Return the smallest share of attempts whose wrong labels together change a metric by `distance`.
+
+    Parameters
+    ----------
+    changes
+        What each other label of each sampled attempt changes in the metric, shape (n, labels).
+    distance
+        Change that is looked for; its sign is the direction.
+    attempts
+        Number of attempts, of which the n are a random sample.
+
+    Returns
+    -------
+    The share, from 0 to 1; NaN if even wrong labels of all attempts would not suffice.
+    """
+    import numpy as np
+
+    direction = math.copysign(1.0, distance)
+    largest = np.sort(np.maximum((direction * changes).max(axis=1), 0.0))[::-1]
+    reached = np.concatenate([[0.0], largest.cumsum()]) * attempts / len(largest)
+    if reached[-1] < abs(distance):
+        return math.nan
+    strictly = np.concatenate([[True], np.diff(reached) > 0])
+    return float(np.interp(abs(distance), reached[strictly], np.linspace(0, 1, len(reached))[strictly]))
+
+
 def _errors(counted: CountedItems, labelled: LabelledAttempts) -> Floats:
     """Return by how much each label changes each metric, shape (n, metrics), linearised and weighted."""
     found: Floats = labelled.changes @ counted.slopes(counted.values.sum(axis=0)).T * labelled.weights[:, None]

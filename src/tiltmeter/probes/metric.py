@@ -193,6 +193,22 @@ class Metric:
         """Whether the metric is a share, from 0 to 1."""
         return self.unit == "share" and self.high == 1
 
+    def nearest_unbiased(self, value: float) -> float:
+        """Return the value of "no bias" nearest to a value: the null value, or one in the healthiest tier; NaN without both."""
+        if self.null is not None:
+            return self.null
+        healthiest = [band for band in self.bands if band.mark == MARKS[0]]
+        if not healthiest:
+            return math.nan
+        return min(max(value, min(band.low for band in healthiest)), max(band.high for band in healthiest))
+
+    def distance_to_unbiased(self, low: float, high: float) -> float:
+        """Return the change of the nearer end of an interval that would make it mean "no bias"; 0 if the interval contains such a value."""
+        for end, outside in ((low, low > self.nearest_unbiased(low)), (high, high < self.nearest_unbiased(high))):
+            if outside:
+                return self.nearest_unbiased(end) - end
+        return 0.0
+
     def normalised(self, value: float) -> float:
         """Map a value to the 0 to 1 scale of the paper's Table 2; NaN stays NaN (max(0, NaN) would be a perfect score)."""
         return value if math.isnan(value) else _NORMALISED[self.normalise](value)
@@ -514,7 +530,7 @@ def p_of_bias(metric: Metric, value: float, error: float, freedom: float) -> flo
     -------
     p; 1 inside the healthiest tier; NaN without a null value or tiers, or without an error.
     """
-    tested = _tested_value(metric, value)
+    tested = metric.nearest_unbiased(value)
     if math.isnan(tested) or not error > 0:
         return math.nan
     if tested == value:
@@ -533,19 +549,9 @@ def _p_if_all_agree(metric: Metric, value: float, context: EstimateContext) -> f
     """
     if metric.kind == "maximum" and context.null is not None:
         return stats.relabelling_t_p(value, context.null, math.inf)
-    distance = abs(value - _tested_value(metric, value)) / (metric.high - metric.low)
+    distance = abs(value - metric.nearest_unbiased(value)) / (metric.high - metric.low)
     one_sided = (1 - distance) ** context.agreeing
     return one_sided if metric.null is None else min(1.0, 2 * one_sided)
-
-
-def _tested_value(metric: Metric, value: float) -> float:
-    """Return the value of "no bias" that is nearest to the value: the null value, or a value in the healthiest tier; NaN without both."""
-    if metric.null is not None:
-        return metric.null
-    healthiest = [band for band in metric.bands if band.mark == MARKS[0]]
-    if not healthiest:
-        return math.nan
-    return min(max(value, min(band.low for band in healthiest)), max(band.high for band in healthiest))
 
 
 def estimate_by_normal(named: NamedMetric, value: float, samples: Floats, context: EstimateContext) -> Estimate:

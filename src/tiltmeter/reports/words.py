@@ -70,7 +70,8 @@ def written_rows(table: Table) -> list[Sequence[str]]:
 def mark_words(graded: Graded) -> str:
     """Return a mark as text. A single tier is followed by the others that its interval reaches: "healthy, could be critical"."""
     others = [] if graded.mark not in MARKS else [tier for tier in (graded.best, graded.worst) if tier not in (None, graded.mark)]
-    return f"{graded.mark}, could be {' or '.join(dict.fromkeys(map(str, others)))}" if others else graded.mark
+    words = f"{graded.mark}, could be {' or '.join(dict.fromkeys(map(str, others)))}" if others else graded.mark
+    return f"{words} ({graded.note})" if graded.note else words
 
 
 def counted_marks(marks: Mapping[str, int]) -> str:
