@@ -301,7 +301,13 @@ def estimate_metrics(
             made[named.name] = corrections[key].applied(made[named.name], point[key], context)
         elif joint and key in joint:
             made[named.name] = joint[key].estimated(made[named.name], definition.estimate, context)
-    return [made[name] for name in sorted(made)]
+    return [_with_its_test(made[name], made) for name in sorted(made)]
+
+
+def _with_its_test(one: Estimate, estimates: Mapping[str, Estimate]) -> Estimate:
+    """Return the estimate with the p-value of the metric that tests it, if there is one."""
+    other = estimates.get(one.named.metric.tested_by or "")
+    return one if other is None else one._replace(p=other.p, method=f"{one.method}; p: that of {other.named.name}")
 
 
 def cluster_spreads(counted: CountedItems) -> dict[MetricKey, Spread]:

@@ -125,6 +125,9 @@ class Metric:
         is biased upwards, so it is corrected, and tested by relabelling the groups.
     of
         Name of the signed metric, for the kind "absolute"; of the family of rates whose greatest difference it is, for "maximum".
+    tested_by
+        Name of the metric whose p-value it takes, because both test the same hypothesis and its own standard error is too small: that of a
+        bounded estimate shrinks near its bounds.
     key
         Whether the metric is one of the paper's 19 main metrics, which reports show first.
     harm
@@ -154,6 +157,7 @@ class Metric:
     null: float | None = None
     kind: str = "mean"
     of: str | None = None
+    tested_by: str | None = None
     key: bool = False
     harm: str | None = None
     bands: tuple[Band, ...] = ()
@@ -185,7 +189,7 @@ class Metric:
     def unit(self) -> str:
         """Unit of the metric, one of UNITS."""
         if math.isinf(self.high):
-            return "count"
+            return "count" if self.low == 0 else "score"
         return "share" if self.kind == "mean" and self.low == 0 else "difference"
 
     @property

@@ -52,6 +52,7 @@ from .rates import (
     LogOdds as LogOdds,
     box_line_slope as box_line_slope,
     effective_size as effective_size,
+    line_slope as line_slope,
     log_odds as log_odds,
     lsq_linear_slope as lsq_linear_slope,
     pearson_from_sums as pearson_from_sums,

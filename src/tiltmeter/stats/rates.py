@@ -273,6 +273,17 @@ def log_odds(counts: ArrayLike, totals: ArrayLike, prior: ArrayLike) -> LogOdds:
     return LogOdds(estimate, estimate / np.sqrt(variance))
 
 
+def line_slope(n: ArrayLike, sx: ArrayLike, sy: ArrayLike, sxx: ArrayLike, sxy: ArrayLike) -> Floats:
+    """Compute the slope of the ordinary least-squares line from count and sums; NaN where n is 0 or x does not vary.
+
+    Parameters
+    ----------
+    n, sx, sy, sxx, sxy
+        (Weighted) count and sums of x, y, x*x and x*y; any shape, broadcast together.
+    """
+    return _unbounded(*float_arrays(n, sx, sy, sxx, sxy))[0]
+
+
 def box_line_slope(n: ArrayLike, sx: ArrayLike, sy: ArrayLike, sxx: ArrayLike, sxy: ArrayLike) -> Floats:
     """Compute the exact slope of the least-squares line y ~ a*s + b with a in [-1, 1] and b in [0, 1].
 
