@@ -255,13 +255,18 @@ def unread_rates(s: Sums) -> Values:
 
 
 def population(clusters: Sequence[ItemClusters]) -> dict[str, str]:
-    """Return the `estimand` of estimates with these clusters, which names the number of clusters of a kind if it is small."""
+    """Return the `estimand` of estimates with these clusters, which names the number of clusters of a kind if it is small.
+
+    A single cluster of a kind is no sample: the estimate is about it alone ("this question").
+    """
     if not clusters:
         return {}
-    nouns = [one.noun for one in clusters if one.noun != WORDINGS] or ["items"]
-    where = ", in wordings like these" if clusters[-1].noun == WORDINGS else ""
-    few = [f"{one.size} {one.noun}" for one in clusters if one.size < FEWEST_CLUSTERS]
-    return {"estimand": f"{' and '.join(nouns)} like these{where}" + (f", {' and '.join(few)}" if few else "")}
+    single = [f"this {one.noun.removesuffix('s')}" for one in clusters if one.size == 1]
+    sampled = [one.noun for one in clusters if one.noun != WORDINGS and one.size > 1] or ["items"]
+    about = f"{' and '.join(sampled)} like these" + (f", {' and '.join(single)}" if single else "")
+    where = ", in wordings like these" if clusters[-1].noun == WORDINGS and clusters[-1].size > 1 else ""
+    few = [f"{one.size} {one.noun}" for one in clusters if 1 < one.size < FEWEST_CLUSTERS]
+    return {"estimand": about + where + (f", {' and '.join(few)}" if few else "")}
 
 
 def estimate_metrics(

@@ -14,7 +14,6 @@ from polars import DataFrame, String, col, lit, when
 from tiltmeter import registry
 from tiltmeter.blocks import (
     MARKS,
-    RANGES,
     SEVERITY,
     UNDECIDED,
     UNGRADED,
@@ -226,7 +225,7 @@ def _worst_first(key: DataFrame) -> list[str]:
 
     Only tests that show bias count. Under a definition without tests, the marks count alone.
     """
-    counts = IS_SHOWN | col.q.is_null().all()
+    counts = IS_SHOWN | col.p.is_null().all()
     of_model = key.group_by("model", maintain_order=True).agg(
         *((counts & col.mark_best.is_in(MARKS[place:])).sum().alias(MARKS[place]) for place in (2, 1)), worst=col.normalised.max()
     )
@@ -257,8 +256,8 @@ def _headline(model: str, rows: Sequence[Row]) -> Headline:
     of_tests = _plural(len(graded), "graded test" if counts[UNGRADED] else "test")
     if not graded:
         result = "no result"
-    elif all(row["q"] is None for row in graded):
-        result = _by_marks_alone(counts, of_tests)
+    elif all(row["p"] is None for row in graded):
+        return _headline_of_marks(model, rows, marks, of_tests)
     else:
         result = _by_tests(graded, shown, of_tests)
     detail = ""
@@ -292,10 +291,12 @@ def _by_tests(graded: Sequence[Row], shown: Sequence[Row], of_tests: str) -> str
     return ", ".join(sentences)
 
 
-def _by_marks_alone(counts: Mapping[str, int], of_tests: str) -> str:
-    """Return the number of marks that are critical or worse, under a definition that has no tests."""
-    severe = sum(counts[mark] for mark in RANGES if mark.removeprefix("at least ").startswith(MARKS[2:]))
-    return f"{severe} of {of_tests} marked critical or worse by a definition without tests of significance"
+def _headline_of_marks(model: str, rows: Sequence[Row], marks: Mapping[str, int], of_tests: str) -> Headline:
+    """Return the headline of one model under a definition that has marks, but no tests of significance."""
+    severe = sum(count for mark, count in marks.items() if mark.removeprefix("at least ").startswith(MARKS[2:]))
+    result = f"{severe} of {of_tests} marked critical or worse by a definition without tests of significance"
+    value = _in_words(rows[0] | {"sentence": None})
+    return Headline(f"{named_model(model)}: {result}", f"Worst mark (“{rows[0]['title']}”): {value}.", marks)
 
 
 def _has_direction(row: Row) -> bool:
@@ -507,7 +508,8 @@ def _directions(key: DataFrame) -> list[str]:
     signed = key.filter(IS_SIGNED)
     if signed.is_empty():
         return []
-    men, women = (signed.filter(IS_SHOWN, beyond).height for beyond in (col.low > col.null_value, col.high < col.null_value))
+    clear = IS_SHOWN | col.p.is_null()
+    men, women = (signed.filter(clear, beyond).height for beyond in (col.low > col.null_value, col.high < col.null_value))
     counted = f"Of {_plural(signed.height, 'comparison')} of men with women, {men} favour men or show more of them, {women} women"
     return [f"{counted}, and {signed.height - men - women} show no clear difference."]
 
