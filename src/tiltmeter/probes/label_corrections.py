@@ -95,7 +95,8 @@ def corrections_of(counted: CountedItems, labelled: LabelledAttempts, levels: Se
         weight = stats.ratio(of_rivals - covariance, of_errors + of_rivals - 2 * covariance)
         share = float(np.clip(np.nan_to_num(weight, nan=1.0), 0.0, 1.0))
         variance = share**2 * of_errors + (1 - share) ** 2 * of_rivals + 2 * share * (1 - share) * covariance
-        half = {one: float(stats.two_sided_t(one, freedom) * np.sqrt(variance)) for one in levels}
+        error = math.sqrt(max(variance, 0.0))
+        half = {one: stats.two_sided_t(one, freedom) * error for one in levels}
         shift = share * value + (1 - share) * only - read[key]
         corrections[key] = Correction(float(shift), {one: (width, width) for one, width in half.items()})
     return corrections
