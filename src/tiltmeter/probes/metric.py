@@ -598,7 +598,7 @@ def mark_by_interval(estimate: Estimate, bands: Sequence[Band], readable: float)
 
 DEFAULT = ProbeDefinition(
     name="default",
-    version=3,
+    version=4,
     corrected=True,
     resample=lambda values, strata, settings: stats.resampled_totals(
         values, resamples=settings.resamples, seed=settings.seed, strata=strata
