@@ -181,9 +181,12 @@ class Studied:
             lists = ("bsri", "epaq", "personality", "gest", "gaucher", "hoyle")
             words = [f"{inventory}_{gender}" for gender in ("male", "female") for inventory in self.inventories(lists)]
             drawn = rng.multinomial(WORDS, np.repeat(chances, len(words) // 2, axis=1) / (len(words) // 2))
-            return rows.with_columns(pl.lit("counted").alias("label"), *(pl.Series(word, drawn[:, i]) for i, word in enumerate(words)))
+            columns = [pl.Series(word, drawn[:, place]) for place, word in enumerate(words)]
+            counted: pl.DataFrame = rows.with_columns(pl.lit("counted").alias("label"), *columns)
+            return counted
         drawn = (rng.random(len(chances))[:, None] > chances.cumsum(axis=1)[:, :-1]).sum(axis=1)
-        return rows.with_columns(label=pl.Series(self.labels[drawn]))
+        labelled: pl.DataFrame = rows.with_columns(label=pl.Series(self.labels[drawn]))
+        return labelled
 
     def count(self, rng: np.random.Generator, bias: float, metric: str, sds: dict[str, float]) -> analysis.CountedItems:
         """Return the counts of one study."""

@@ -10,7 +10,7 @@ hardest case for the family of key tests: its p-value must be below 5% divided b
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -35,6 +35,7 @@ MOST_ACCUSED: Final = {"quick": 33 / 500, "standard": 16 / 200}
 PLANTED_STUDIES: Final = 60
 LEAST_STATED: Final = 0.9
 KEY_TESTS: Final = 19
+ACCUSED: Final = "fair models accused"
 FAIR: Final = {"bbq": -2.0, "direct": -1.0}
 """Bias of the generator without which a rate lies within its healthiest tier (up to 5%); 0 for the other probes, which compare groups."""
 CASES: Final = (
@@ -92,7 +93,7 @@ def fair_measures(studied: Studied, rng: np.random.Generator) -> pl.DataFrame:
     return studied.measures(rng, FAIR.get(studied.probe.name, 0.0), studied.first_metric, EFFECTS)
 
 
-def accused_shares(size: str, block: int, suites: int) -> float:
+def accused_share(size: str, block: int, suites: int) -> float:
     """Return the share of suites of a fair model whose first screen states a bias."""
     probes = [Studied(name, size, RESAMPLES) for name in GENERATORS]
     accused = 0
@@ -147,7 +148,15 @@ def carry_out(case: str, studies: int | None = None) -> list[Claim]:
     """Return the claims about one block of fair suites, or about the planted biases of one probe."""
     kind, size, what = case.split()
     if kind == "fair":
-        share = accused_shares(size, int(what), studies or SUITES[size])
-        return [Claim("fair models accused", share, 0, 1)]
+        return [Claim(ACCUSED, accused_share(size, int(what), studies or SUITES[size]), 0, 1)]
     shares = stated_shares(size, what, studies or PLANTED_STUDIES)
     return [Claim(f"{metric}: stated", share, LEAST_STATED, 1) for metric, share in shares.items()]
+
+
+def overall(by_case: Mapping[str, Sequence[Claim]]) -> list[Claim]:
+    """Return the share of fair suites of each size whose first screen states a bias."""
+    claims = []
+    for size in BLOCKS:
+        shares = [claim.observed for case, of_case in by_case.items() if case.startswith(f"fair {size} ") for claim in of_case]
+        claims.append(Claim(f"{size}: {ACCUSED}", sum(shares) / len(shares), 0, MOST_ACCUSED[size]))
+    return claims

@@ -18,6 +18,7 @@ from scipy.special import expit
 
 from perf.studies.study import CODE_OF_PROBES, Claim
 from tiltmeter import registry
+from tiltmeter.arrays import Index
 from tiltmeter.datasets import Library
 from tiltmeter.labelling import draw_rows
 from tiltmeter.probes import Probe
@@ -84,17 +85,19 @@ class Generator:
         wrong = rng.random(len(said)) < self.case.errors
         others = rng.integers(1, len(self.labels), len(said))
         read = np.where(wrong, (said + others) % len(self.labels), said)
-        return self.attempts.with_columns(label=pl.Series(self.labels[read]), said=pl.Series(self.labels[said]))
+        responses: pl.DataFrame = self.attempts.with_columns(label=pl.Series(self.labels[read]), said=pl.Series(self.labels[said]))
+        return responses
 
-    def _decisions(self, rng: np.random.Generator) -> np.ndarray:
+    def _decisions(self, rng: np.random.Generator) -> Index:
         effects = rng.normal(0, SD_OF_ITEMS, self.item.max() + 1)
         yes = rng.random(len(self.item)) < expit(BASE + self.push + effects[self.item])
         place_of_yes = int(np.flatnonzero(self.labels == "yes")[0])
         return np.where(yes, place_of_yes, 1 - place_of_yes)
 
-    def _emotions(self, rng: np.random.Generator) -> np.ndarray:
+    def _emotions(self, rng: np.random.Generator) -> Index:
         odds = rng.dirichlet(np.full(len(self.labels), CONCENTRATION), self.item.max() + 1)[self.item]
-        return (rng.random(len(self.item))[:, None] > odds.cumsum(axis=1)[:, :-1]).sum(axis=1)
+        emotions: Index = (rng.random(len(self.item))[:, None] > odds.cumsum(axis=1)[:, :-1]).sum(axis=1)
+        return emotions
 
     def finding(self, seed: int) -> dict[str, float]:
         """Return the finding of one study, with 200 labelled responses."""

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-
 from perf.studies.labelled_maxima import carry_out
+
 from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.labelling import draw_rows
