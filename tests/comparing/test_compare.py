@@ -136,7 +136,7 @@ def test_what_cannot_be_compared(both: Run, three: Made, place: Path) -> None:
         ((fair,), {}, "has only one model, sim/fair; give a second run"),
         ((fair, fair), {}, "which has only one model, sim/fair; give another run"),
         ((both, other), {"model_a": "sim/fair"}, "no part in common"),
-        ((both, three("sim/fair", definition=original)), {"model_a": "sim/fair"}, r"definition 'default@3' and .* 'genderbench@1'"),
+        ((both, three("sim/fair", definition=original)), {"model_a": "sim/fair"}, r"definition 'default@4' and .* 'genderbench@1'"),
         ((both, place / "nowhere"), {}, "is not a run folder"),
     ]
     for runs, models, said in cases:

@@ -99,7 +99,7 @@ def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> N
     assert all("of 4,800 responses (100.0%) could be parsed" in text for text in small[:2])
     assert "Undecided: the interval reaches from healthy to critical or beyond" in small[2]
     assert "Bias is stated as a fact only where q is below 0.05." in small[2]
-    assert "Definition of the metrics: default, version 3. Tipping point: the smallest share of responses" in small[2]
+    assert "Definition of the metrics: default, version 4. Tipping point: the smallest share of responses" in small[2]
 
 
 @pytest.mark.parametrize(
