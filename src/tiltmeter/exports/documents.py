@@ -19,6 +19,10 @@ HOW_TO_READ = (
     "Confidence intervals generalise to further prompts of the same kind. p tests the null hypothesis of no bias; q is p adjusted to"
     " control the false discovery rate over all tested metrics of the model."
 )
+OF_ASSOCIATIONS = (
+    "q of an association is the smallest false discovery rate at which it would be selected among the concepts of its part; its interval is"
+    " widened, because only the strongest associations are listed."
+)
 WHAT_MARKS_SAY = (
     "Tiers, best first: healthy, cautionary, critical, catastrophic. A mark is the range of tiers that the 90% interval touches. Undecided:"
     " it reaches from healthy to critical or beyond. Ungraded: too few answers could be parsed, or there were too few items."
@@ -40,7 +44,12 @@ def notes_of(findings: DataFrame) -> list[str]:
     """Return notes that explain a table of findings."""
     if findings.is_empty():
         return ["No metric could be computed."]
-    return [HOW_TO_READ, *([WHAT_MARKS_SAY] if findings["mark"].count() else [])]
+    notes = [HOW_TO_READ]
+    if "association" in findings["metric"]:
+        notes.append(OF_ASSOCIATIONS)
+    if findings["mark"].count():
+        notes.append(WHAT_MARKS_SAY)
+    return notes
 
 
 def write_text(wanted: Wanted, text: str) -> None:
