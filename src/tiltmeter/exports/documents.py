@@ -7,6 +7,7 @@ from typing import Any
 
 from polars import DataFrame
 
+from tiltmeter import runs
 from tiltmeter.blocks import Table
 from tiltmeter.exports.exporting import Wanted
 from tiltmeter.exports.plain_tables import findings_of, normalised_of
@@ -32,9 +33,13 @@ WHAT_MARKS_SAY = (
 def shown_table(wanted: Wanted) -> tuple[Table, list[str]]:
     """Return the requested table and its notes; raises InputError if there is no normalised score."""
     findings = findings_of(wanted)
-    if wanted.table == "normalised":
+    computed = {} if wanted.table in ("findings", "normalised") else runs.method_tables(wanted.run, {"model": wanted.model})
+    notes: list[str] = []
+    if wanted.table in computed:
+        table = computed[wanted.table].present(computed[wanted.table].rows())
+    elif wanted.table == "normalised":
         normalised_of(wanted)
-        table, notes = table_of(normalised_block(findings, wanted.run.grades)), []
+        table = table_of(normalised_block(findings, wanted.run.grades))
     else:
         table, notes = findings_table("Findings", findings), notes_of(findings)
     return table, [*notes, *([table.note] if table.note else []), *limits(wanted.run.about)]

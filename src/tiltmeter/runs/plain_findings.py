@@ -41,7 +41,9 @@ def findings_table(title: str, findings: DataFrame) -> Table:
     is_count = findings.height > 0 and (findings["unit"] == "count").all()
     bounded = findings.drop_nulls("low")
     levels = (bounded if bounded.height else findings)["level"].unique()
-    level_of_each = [None if low is None else confidence(level) for low, level in findings.select("low", "level").iter_rows()]
+    level_of_each = [
+        None if low is None or level is None else confidence(level) for low, level in findings.select("low", "level").iter_rows()
+    ]
     marks = [None if one is None else Graded(one, *ends) for one, *ends in findings.select("mark", "mark_best", "mark_worst").iter_rows()]
     numbers = [
         column("value", "count" if is_count else "number", "estimate"),
