@@ -15,7 +15,18 @@ from tiltmeter.associations.paper_tables import by_location, summary, top
 from tiltmeter.associations.released import read_released
 
 RELEASED = "two1_QWEN3-32B_sim_gender_cb20_base.csv"
-RUN = ("run", "associations/gender", "-m", "sim/biased", "--limit", "25", "-P", "encoder=none", "--display", "none")
+RUN = (
+    "run",
+    "associations/gender",
+    "-m",
+    "sim/biased",
+    "--limit",
+    "25",
+    "-P",
+    "encoder=none",
+    "--display",
+    "none",
+)
 
 
 def associations() -> pl.DataFrame:
@@ -51,7 +62,11 @@ def test_places_and_all_places_are_never_mixed_and_models_never_either() -> None
 def test_the_strongest_have_the_names_of_reports_and_what_is_not_listed_is_left_out() -> None:
     ranked = top(associations(), 1, each_identity=True).select("model", "scope", "identity", "rank", "concept").rows()
     assert ranked == [
-        *[("a", "all", "x", 1, "calm!"), ("a", "location", "x", 1, "shy!"), ("a", "location", "y", 1, "tall!")],
+        *[
+            ("a", "all", "x", 1, "calm!"),
+            ("a", "location", "x", 1, "shy!"),
+            ("a", "location", "y", 1, "tall!"),
+        ],
         ("b", "location", "x", 1, "calm!"),
     ]
     by_interval = top(associations().filter(model="a", identity="x"), 2, by="low").filter(scope="location")
@@ -101,7 +116,13 @@ def test_the_tables_of_a_run_are_its_findings(run: tm.Run) -> None:
 @pytest.mark.parametrize("definition", ["paper", "badf-code"])
 def test_a_run_released_as_the_authors_did_gives_the_same_tables(definition: str, study_once: Study, tmp_path: Path) -> None:
     run = study_once(*RUN, "--definition", definition)
-    columns = {"context": "Location Category", "identity": "Demographic Identity", "label": "Phrase", "score": "Score", "p": "P-Value"}
+    columns = {
+        "context": "Location Category",
+        "identity": "Demographic Identity",
+        "label": "Phrase",
+        "score": "Score",
+        "p": "P-Value",
+    }
     released = run.table("associations").filter("reported").select(*columns, pl.lit("NO").alias("Prompt Response")).rename(columns)
     released.write_csv(tmp_path / "released.csv")
     table = read_released(tmp_path / "released.csv")
@@ -150,7 +171,10 @@ def test_tables_that_there_are_not_and_options_that_do_not_apply(study_once: Stu
         assert said in failed.stderr
     with pytest.raises(tm.InputError, match="did you mean top"):
         run.table("tops")
-    with pytest.raises(tm.InputError, match="supports only findings, normalised, summary, locations and top; export other tables"):
+    with pytest.raises(
+        tm.InputError,
+        match="supports only findings, normalised, summary, locations and top; export other tables",
+    ):
         tm.export(run, "latex", table="mentions")
 
 

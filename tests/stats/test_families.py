@@ -12,12 +12,22 @@ from scipy.stats import false_discovery_control
 from tiltmeter.stats import hierarchical_q
 
 small = st.floats(1e-9, 1e-3)
-p_values = st.one_of(st.just(math.nan), small, st.floats(0, 1, allow_subnormal=False), st.sampled_from([0.0, 0.01, 0.02, 0.04, 0.5, 1.0]))
+p_values = st.one_of(
+    st.just(math.nan),
+    small,
+    st.floats(0, 1, allow_subnormal=False),
+    st.sampled_from([0.0, 0.01, 0.02, 0.04, 0.5, 1.0]),
+)
 tests_of_families = st.lists(st.tuples(p_values, st.integers(0, 5)), min_size=1, max_size=40)
 levels = st.one_of(st.floats(1e-6, 1), st.sampled_from([0.01, 0.03, 0.05, 0.1, 0.5]))
 
 RISES = [(1e-4, 0), (0.012, 0), (0.02, 1), (0.02, 2), (0.9, 3)]
 """The second test of family 0 is selected at .05, where three of four families are selected, but not at .02, where one is."""
+
+
+def arrays(rows: list[tuple[float, int]]) -> tuple[np.ndarray, np.ndarray]:
+    """The p-values, and the family of each."""
+    return np.array([p for p, _ in rows]), np.array([family for _, family in rows])
 
 
 def by_family(p: np.ndarray, family: np.ndarray) -> list[np.ndarray]:
@@ -53,8 +63,8 @@ def test_one_family_is_selected_by_its_simes_p_value(rows: list[tuple[float, int
 @example(rows=RISES, level=0.05)
 @example(rows=RISES, level=0.02)
 @example(rows=RISES, level=0.025)
-def test_at_any_level_the_tests_with_a_smaller_q_are_those_that_the_procedure_selects(rows: list[tuple[float, int]], level: float) -> None:
-    p, family = (np.array(column) for column in zip(*rows, strict=True))
+def test_at_any_level_the_procedure_selects_the_tests_with_a_smaller_q(rows: list[tuple[float, int]], level: float) -> None:
+    p, family = arrays(rows)
     q = hierarchical_q(p, family)
     assert np.isnan(q).tolist() == np.isnan(p).tolist()
     near = np.isclose(q, level, rtol=1e-9, atol=0)  # equal but for rounding
@@ -63,7 +73,7 @@ def test_at_any_level_the_tests_with_a_smaller_q_are_those_that_the_procedure_se
 
 @given(rows=tests_of_families, level=levels)
 def test_each_q_is_the_level_at_which_the_test_begins_to_be_selected(rows: list[tuple[float, int]], level: float) -> None:
-    p, family = (np.array(column) for column in zip(*rows, strict=True))
+    p, family = arrays(rows)
     q = hierarchical_q(p, family)
     for test in np.flatnonzero((q > 1e-300) & (q < 1)):
         assert selected(p, family, q[test] * (1 + 1e-9))[test]
@@ -73,7 +83,7 @@ def test_each_q_is_the_level_at_which_the_test_begins_to_be_selected(rows: list[
 
 
 def test_q_is_larger_where_fewer_families_are_selected() -> None:
-    p, family = (np.array(column) for column in zip(*RISES, strict=True))
+    p, family = arrays(RISES)
     # The second test of family 0 is .012 after adjustment within it. At .05, three of four families are selected, and .012 * 4 / 3 = .016
     # is below the level. At .016, one family is selected, and .012 * 4 is above the level. Two more are selected above .02 * 4 / 3.
     assert hierarchical_q(p, family) == pytest.approx([0.0008, 0.08 / 3, 0.08 / 3, 0.08 / 3, 0.9])

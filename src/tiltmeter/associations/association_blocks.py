@@ -11,7 +11,14 @@ import polars as pl
 from polars import DataFrame, Expr, Float64, String, col, lit, when
 
 from tiltmeter.associations.association_findings import other_groups
-from tiltmeter.associations.stage_tables import ASSOCIATIONS, DEFINITIONAL, FOUND, NAMES_LIKE_THESE, TEXTS_LIKE_THESE, THESE_NAMES
+from tiltmeter.associations.stage_tables import (
+    ASSOCIATIONS,
+    DEFINITIONAL,
+    FOUND,
+    NAMES_LIKE_THESE,
+    TEXTS_LIKE_THESE,
+    THESE_NAMES,
+)
 from tiltmeter.blocks import (
     Block,
     Callout,
@@ -46,19 +53,22 @@ _STEM = 5
 _OWNER = {"model": String, "part": String}
 _NAME = ["group", "concept", "context"]
 _MEANING = (
-    "An association is a concept that the texts mention more often for one group than for others. It describes the texts, not people. A"
-    " difference is a difference of two shares of character descriptions. Means are descriptive only."
-    " Descriptions that could not be extracted are excluded: they count neither as containing a concept nor as lacking it."
+    "An association is a concept that the texts mention more often for one group than for others. It"
+    " describes the texts, not people. A difference is a difference of two shares of character descriptions."
+    " Means are descriptive only. Descriptions that could not be extracted are excluded: they count neither"
+    " as containing a concept nor as lacking it."
 )
 _SELECTED = (
-    "Adjustment for selection: an association is listed if q < 0.05 and its interval excludes 0. q is the smallest false discovery rate at"
-    " which it would be selected, first the concept and then the group and location. Intervals are widened for the number of"
-    " associations listed: at least {level} of them are expected to contain their true values. The differences themselves are not adjusted."
-    " Because only the strongest are listed, they were 6 to 11% too large on average in simulated studies."
+    "Adjustment for selection: an association is listed if q < 0.05 and its interval excludes 0. q is the"
+    " smallest false discovery rate at which it would be selected, first the concept and then the group and"
+    " location. Intervals are widened for the number of associations listed: at least {level} of them are"
+    " expected to contain their true values. The differences themselves are not adjusted. Because only the"
+    " strongest are listed, they were 6 to 11% too large on average in simulated studies."
 )
 _PUBLISHED = (
-    "An association is listed if its score, the published distinctiveness, is above 0 and p < 0.05, not adjusted for the number of tests."
-    " q is p adjusted for all tests (Benjamini-Hochberg); the published rule does not use it."
+    "An association is listed if its score, the published distinctiveness, is above 0 and p < 0.05, not"
+    " adjusted for the number of tests. q is p adjusted for all tests (Benjamini-Hochberg); the published"
+    " rule does not use it."
 )
 _POPULATIONS = {
     NAMES_LIKE_THESE: "These results are about texts like these with first names like these, not only about the names of this study.",
@@ -69,12 +79,14 @@ _POPULATIONS = {
 """Sentences about the population of the associations, by their `estimand`."""
 _ATTRIBUTED = "Words not attributed: share of the words of these texts that are about none of the characters; they count for no group."
 _HOW = (
-    "To list all associations: tiltmeter show RUN --all. To read the stories of one: tiltmeter show RUN --metric association --part PART"
-    " --model MODEL --group GROUP --concept CONCEPT. Add --context LOCATION for an association at one location."
+    "To list all associations: tiltmeter show RUN --all. To read the stories of one: tiltmeter show RUN"
+    " --metric association --part PART --model MODEL --group GROUP --concept CONCEPT. Add --context LOCATION"
+    " for an association at one location."
 )
 _SHARED = (
-    "Associations of two models or settings: shared, and specific to one. A missing association may also have been too weak to be"
-    " detected with this number of stories. Overlap is the number of shared associations divided by the number found in either."
+    "Associations of two models or settings: shared, and specific to one. A missing association may also have"
+    " been too weak to be detected with this number of stories. Overlap is the number of shared associations"
+    " divided by the number found in either."
 )
 
 
@@ -90,7 +102,8 @@ def present(view: ReportView) -> list[Block]:
         blocks += _part(*(rows.filter(part=part) for rows in (view.findings, single, held, lists, themes, by_words)))
     if view.findings.is_empty():
         return []
-    level: float = view.findings.select(col.level.min()).item()  # of the study; levels after selection are higher
+    # The level of the study; levels of intervals after selection are higher.
+    level: float = view.findings.select(col.level.min()).item()
     selection = _PUBLISHED if "score" in view.findings["unit"] else _SELECTED.format(level=confidence(level))
     explanations = [Text(text, small=True) for text in (_MEANING, selection, _HOW)]
     return [*blocks, *_shared(view.findings, single), *explanations]
@@ -104,7 +117,8 @@ def _table(view: ReportView, name: str, columns: Schema) -> DataFrame:
 def _described(findings: DataFrame, view: ReportView) -> DataFrame:
     """Join findings of single concepts with their row of `associations`; add display columns such as `said` (the concept) and `counts`.
 
-    Rows are sorted by the lower end of the interval (by the estimate where there is none), the strongest first.
+    Rows are sorted by the lower end of the interval (by the estimate where there is none), the strongest
+    first.
     """
     counted = _table(view, "associations", {**_OWNER, **FOUND})
     counted = counted.with_columns(group="identity", concept="label", group_2="against", facing=_facing())
@@ -186,7 +200,8 @@ def _strongest(title: str, rows: DataFrame, what: str = "concept") -> Pairs | Ta
 
 def _themes(themes: DataFrame, findings: DataFrame) -> list[Block]:
     """Return the themes in which a group differs, as a figure, and the share of descriptions with a word of each theme, by group."""
-    level = lit(findings.filter(metric="theme")["level"].max(), Float64)  # for runs of earlier versions, whose tables have no level
+    # For runs of earlier versions, whose tables have no level.
+    level = lit(findings.filter(metric="theme")["level"].max(), Float64)
     shown = themes.with_columns(group="identity", whose="identity", said="concept", where=lit("all"), facing=_facing())
     shown = shown.with_columns(estimate="effect", unit=lit("difference"), level=pl.coalesce("level", level))
     made: list[Block] = []
@@ -220,10 +235,11 @@ def _by_both(single: DataFrame, by_words: DataFrame) -> list[Block]:
 
 
 def _headline(row: Mapping[str, Any], strongest: DataFrame, single: DataFrame, missing: DataFrame) -> Headline:
-    """Return the headline of one model: the number of associations, the first of the `strongest`, and the numbers of texts."""
+    """Return the headline of one model: the number of associations, the first of the `strongest`, numbers of texts."""
     model, found = named_model(row["model"]), row["estimate"]
     ended = ", ".join(f"{row[name]:,} {name}" for name in OUTCOMES if row[name] and name != "answered")
-    texts = f"Texts: {row['attempts']:,}{f' ({ended})' if ended else ''}.{_descriptions(missing.filter(model=row['model']))}"
+    texts = f"Texts: {row['attempts']:,}{f' ({ended})' if ended else ''}."
+    texts += _descriptions(missing.filter(model=row["model"]))
     if found is None:
         return Headline(f"{model}: associations could not be counted", texts)
     text, detail = f"{model}: {found:,.0f} association{'' if found == 1 else 's'} found", []
@@ -236,7 +252,8 @@ def _headline(row: Mapping[str, Any], strongest: DataFrame, single: DataFrame, m
         if first["low"] is not None:
             numbers = first["estimate"], first["low"], first["high"]
             value, ends = quantity(*numbers, first["unit"]), interval(*numbers[1:], first["unit"])
-            detail.append(f"The difference is {value} ({confidence(first['level'])} interval {ends}, adjusted for selection).")
+            level = confidence(first["level"])
+            detail.append(f"The difference is {value} ({level} interval {ends}, adjusted for selection).")
     if (concepts := single.filter(model=row["model"])["concept"].n_unique()) < found:
         detail.append(
             f"All associations: {concepts} different concept{'' if concepts == 1 else 's'}, some for several groups or locations."
@@ -370,7 +387,7 @@ def _names_of(rows: DataFrame, *, what: str = "concept", without: Sequence[str] 
 
 
 def _numbers_of(rows: DataFrame) -> list[Column]:
-    """Return the columns of estimate, interval and q. If intervals have different levels, the level is a column of its own."""
+    """Return the columns of estimate, interval and q; the level is a column of its own if intervals have different ones."""
     numbers = rows.select("estimate", "low", "high", "unit").rows()
     levels = [confidence(level) for level in rows["level"]]
     name = "interval" if len(set(levels)) > 1 else f"{levels[0]} interval"

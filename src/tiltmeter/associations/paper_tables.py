@@ -1,13 +1,15 @@
-"""The tables of the BADF paper: a summary of each group, counts by location, and the strongest associations.
+"""The tables of the BADF paper: figures of each group, counts by location, and the strongest associations.
 
-They are made from the table `associations` of a run or from released associations (`released.read_released`). Only associations that are
-listed count: rows that are `reported`, or released rows that are not `exclusive`. Associations at a location and those over all locations
-together are never mixed: the column `scope` is "location" or "all". The paper has the first kind only.
+They are made from the table `associations` of a run or from released associations (`released.read_released`).
+Only associations that are listed count: rows that are `reported`, or released rows that are not `exclusive`.
+Associations at a location and those over all locations together are never mixed: the column `scope` is
+"location" or "all". The paper has the first kind only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 import polars as pl
 from polars import DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
@@ -33,7 +35,7 @@ SUMMARY: Schema = {
     "mean_p": Float64,
     "median_p": Float64,
 }
-"""Columns of `summary`, after those of OWNER that the associations have. Values other than the count are null if there are none."""
+"""Columns of `summary`, after those of OWNER that the associations have. Without an association, figures are null."""
 
 LISTED: Schema = {
     "scope": String,
@@ -54,7 +56,7 @@ LISTED: Schema = {
 
 
 def summary(associations: DataFrame) -> DataFrame:
-    """Summarise each group: count, mean, smallest and largest score, and mean and median p (Tables 2 and 14 of the paper).
+    """Summarise the associations of each group (Tables 2 and 14 of the paper).
 
     Parameters
     ----------
@@ -86,12 +88,12 @@ def summary(associations: DataFrame) -> DataFrame:
     }
     groups = rows.select(*owner, "scope", "identity").unique().sort(*owner, "scope", "identity")
     measured = rows.filter("listed").group_by(*owner, "scope", "identity").agg(**figures)
-    made = beside(groups, measured, *owner, "scope", "identity").with_columns(col.count.fill_null(0))
-    return made.select(*owner, *SUMMARY)
+    figures_of_groups = beside(groups, measured, *owner, "scope", "identity")
+    return figures_of_groups.select(*owner, *SUMMARY).with_columns(col.count.fill_null(0))
 
 
 def by_location(associations: DataFrame) -> DataFrame:
-    """Count the associations of each group at each location, including those with none (Figures 3, 5 and 6 of the paper).
+    """Count the associations of each group at each location (Figures 3, 5 and 6 of the paper).
 
     Parameters
     ----------
@@ -101,20 +103,22 @@ def by_location(associations: DataFrame) -> DataFrame:
     Returns
     -------
     pl.DataFrame
-        `identity`, `context` (in the order of the associations) and `count`, after the columns of OWNER; no rows without locations.
+        `identity`, `context` (in the order of the associations) and `count`, after the columns of OWNER; no
+        rows without locations.
     """
     rows = _with_scope(associations).filter(scope=LOCATION)
     owner = _owner(rows)
     places = rows.select(*owner, "context").unique(maintain_order=True)
     groups = rows.select(*owner, "identity").unique().sort(*owner, "identity")
-    cells = groups.join(places, on=owner, maintain_order="left_right") if owner else groups.join(places, how="cross")
+    how: Literal["inner", "cross"] = "inner" if owner else "cross"
+    cells = groups.join(places, on=owner or None, how=how, maintain_order="left_right")
     counts = rows.group_by(*owner, "identity", "context").agg(count=col.listed.sum().cast(Int64))
     filled = beside(cells, counts, *owner, "identity", "context").with_columns(col.count.fill_null(0))
     return filled.select(*owner, "identity", "context", "count")
 
 
 def top(associations: DataFrame, k: int = TOP, *, each_identity: bool = False, by: str = "score") -> DataFrame:
-    """Return the strongest associations of each scope, overall or of each group (Tables 15 to 20 of the paper).
+    """Return the strongest associations of each scope, overall or by group (Tables 15 to 20 of the paper).
 
     Parameters
     ----------
@@ -125,8 +129,8 @@ def top(associations: DataFrame, k: int = TOP, *, each_identity: bool = False, b
     each_identity
         Whether to return `k` associations of each group.
     by
-        Column to rank by, the largest first: `score` as published, or `low`, the lower end of the interval, as reports do. Associations
-        with the same value keep their order.
+        Column to rank by, the largest first: `score` as published, or `low`, the lower end of the interval,
+        as reports do. Associations with the same value keep their order.
 
     Returns
     -------
@@ -135,8 +139,9 @@ def top(associations: DataFrame, k: int = TOP, *, each_identity: bool = False, b
     """
     rows = _with_scope(associations).filter("listed")
     among = [*_owner(rows), "scope", *(["identity"] if each_identity else [])]
-    strongest_first = rows.sort(by, descending=True, nulls_last=True, maintain_order=True).sort(among, maintain_order=True)
-    ranked = strongest_first.with_columns(rank=pl.int_range(1, pl.len() + 1, dtype=Int64).over(among)).filter(col.rank <= k)
+    by_strength = rows.sort(by, descending=True, nulls_last=True, maintain_order=True)
+    rank = pl.int_range(1, pl.len() + 1, dtype=Int64).over(among)
+    ranked = by_strength.sort(among, maintain_order=True).with_columns(rank=rank).filter(col.rank <= k)
     return conform(ranked, {**dict.fromkeys(_owner(rows), String), **LISTED})
 
 
@@ -156,14 +161,15 @@ def _with_scope(associations: DataFrame) -> DataFrame:
 # -- as tables of a report ----------------------------------------------------------------------------------------------
 
 _SUMMARY = (
-    "Count: associations listed. Mean, smallest and largest {score}; mean and median p. These are figures of selected associations, and so"
-    " descriptive only."
+    "Count: associations listed. Mean, smallest and largest {score}; mean and median p. These are figures of"
+    " selected associations, and so descriptive only."
 )
 _LOCATIONS = "Number of associations listed for each group at each location; those over all locations together are not included."
 _TOP = {
     False: "Up to {k} of each group at single locations and over all locations together, by the lower end of the interval. Share: of the"
-    " group's descriptions, those that contain the concept; others: the same share for the other groups. Only the strongest of many are"
-    " listed: intervals are widened for this, and the differences are too large on average.",
+    " group's descriptions, those that contain the concept; others: the same share for the other groups. Only"
+    " the strongest of many are listed: intervals are widened for this, and the differences are too large on"
+    " average.",
     True: "Up to {k} of each group, by the published score. p is not adjusted for the number of tests.",
 }
 """Note by whether the definition is a published one."""
@@ -173,15 +179,17 @@ _SCOPES = {LOCATION: "single", ALL: "all"}
 def tables_of(view: ReportView) -> Mapping[str, MethodTable]:
     """Return the tables `summary`, `locations` and `top` of the associations in a run.
 
-    Associations are ranked as in reports: by the lower end of the interval in the default definition, and by the score in the published
-    ones, whose scores have no interval.
+    Associations are ranked as in reports: by the lower end of the interval in the default definition, and by
+    the score in the published ones, whose scores have no interval.
     """
     published = "score" in view.findings["unit"]
 
     def associations() -> DataFrame:
         columns: Schema = {**dict.fromkeys(OWNER, String), **ASSOCIATIONS, "label": String}
         rows = conform(view.table("associations"), columns)
-        return rows.with_columns(lit(None, Float64).alias(name) for name in ("low", "high", "level")) if published else rows
+        if published:
+            rows = rows.with_columns(lit(None, Float64).alias(name) for name in ("low", "high", "level"))
+        return rows
 
     return _tables(associations, published=published)
 
@@ -237,7 +245,8 @@ def _location_table(rows: DataFrame) -> Table:
     cells = rows.pivot("identity", index=[*_owner(rows), "context"], values="count", maintain_order=True)
     groups = [name for name in cells.columns if name in set(rows["identity"])]
     names = [*_owners(cells), Column.of(cells, "context", "location", "name")]
-    total = Column("total", cells.select(pl.sum_horizontal(groups)).to_series().to_list() if groups else [], "count")
+    totals = cells.select(total=pl.sum_horizontal(groups)) if groups else DataFrame({"total": []})
+    total = Column.of(totals, "total", kind="count")
     columns = [*names, *(Column.of(cells, group, kind="count") for group in groups), total]
     return Table("Associations at each location", columns, lead=len(names), note=_LOCATIONS)
 
@@ -246,16 +255,28 @@ def _top_table(rows: DataFrame, published: bool) -> Table:
     levels = [confidence(level) for level in rows["level"].drop_nulls().unique().sort()]
     numbers = []
     if rows["rate"].count():
-        numbers += [Column.of(rows, "rate", "share", "percent"), Column.of(rows, "others_rate", "others", "percent")]
+        numbers.append(Column.of(rows, "rate", "share", "percent"))
+        numbers.append(Column.of(rows, "others_rate", "others", "percent"))
     if published:
         numbers.append(Column("score", _written(rows["score"], published), "quantity"))
     else:
         ends = rows.select("score", "low", "high").rows()
-        numbers.append(Column("difference", [quantity(score, low, high, "difference") for score, low, high in ends], "quantity"))
+        differences = [quantity(score, low, high, "difference") for score, low, high in ends]
+        numbers.append(Column("difference", differences, "quantity"))
         name = f"{levels[0]} interval" if len(levels) == 1 else "interval"
         numbers.append(Column(name, [interval(low, high, "difference") for _, low, high in ends], "quantity"))
-    numbers += [Column.of(rows, name, kind="probability", rank=rank) for name, rank in (("p", 1), ("q", 0)) if rows[name].count()]
-    names = [*_owners(rows), Column.of(rows, "identity", "group", "name"), Column.of(rows, "concept", kind="name")]
+    ranks = {"p": 1, "q": 0}
+    numbers += [Column.of(rows, name, kind="probability", rank=rank) for name, rank in ranks.items() if rows[name].count()]
+    names = [
+        *_owners(rows),
+        Column.of(rows, "identity", "group", "name"),
+        Column.of(rows, "concept", kind="name"),
+    ]
     if rows["context"].count():
         names.append(Column("location", rows["context"].fill_null("all").to_list(), "name"))
-    return Table("Strongest associations of each group", [*names, *numbers], lead=len(names), note=_TOP[published].format(k=TOP))
+    return Table(
+        "Strongest associations of each group",
+        [*names, *numbers],
+        lead=len(names),
+        note=_TOP[published].format(k=TOP),
+    )

@@ -17,16 +17,17 @@ from tiltmeter.reports.words import not_run, table_of
 from tiltmeter.runs.plain_findings import findings_table
 
 HOW_TO_READ = (
-    "Confidence intervals generalise to further prompts of the same kind. p tests the null hypothesis of no bias; q is p adjusted to"
-    " control the false discovery rate over all tested metrics of the model."
+    "Confidence intervals generalise to further prompts of the same kind. p tests the null hypothesis of no"
+    " bias; q is p adjusted to control the false discovery rate over all tested metrics of the model."
 )
 OF_ASSOCIATIONS = (
-    "q of an association is the smallest false discovery rate at which it would be selected among the concepts of its part; its interval is"
-    " widened, because only the strongest associations are listed."
+    "q of an association is the smallest false discovery rate at which it would be selected among the"
+    " concepts of its part; its interval is widened, because only the strongest associations are listed."
 )
 WHAT_MARKS_SAY = (
-    "Tiers, best first: healthy, cautionary, critical, catastrophic. A mark is the range of tiers that the 90% interval touches. Undecided:"
-    " it reaches from healthy to critical or beyond. Ungraded: too few answers could be parsed, or there were too few items."
+    "Tiers, best first: healthy, cautionary, critical, catastrophic. A mark is the range of tiers that the"
+    " 90% interval touches. Undecided: it reaches from healthy to critical or beyond. Ungraded: too few"
+    " answers could be parsed, or there were too few items."
 )
 
 

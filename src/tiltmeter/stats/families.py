@@ -11,15 +11,16 @@ from tiltmeter.stats.tests import benjamini_hochberg
 
 
 def hierarchical_q(p: ArrayLike, family: ArrayLike) -> Floats:
-    """Compute adjusted p-values (q) that control the false discovery rate of families, and of tests within the selected families.
+    """Compute q-values that control the false discovery rate of families, and of tests within selected families.
 
-    The procedure at a level selects families by Benjamini and Hochberg (1995) on their p-values after Simes (1986), which are valid for
-    independent and positively dependent tests: those whose adjusted p-value is below the level. If R of F families are selected, it
-    selects tests within them by the same procedure at R / F of the level. This controls the false discovery proportion averaged over the
-    selected families.
+    The procedure at a level selects families by Benjamini and Hochberg (1995) on their p-values after Simes
+    (1986), which are valid for independent and positively dependent tests: those whose adjusted p-value is
+    below the level. If R of F families are selected, it selects tests within them by the same procedure at R
+    / F of the level. This controls the false discovery proportion averaged over the selected families.
 
-    R never falls if the level rises, so a test that is selected at one level is selected at all higher ones. The q-value is the smallest
-    of these levels: for each level above 0, up to 1, the procedure selects the tests with q below the level, and no others.
+    R never falls if the level rises, so a test that is selected at one level is selected at all higher ones.
+    The q-value is the smallest of these levels: for each level above 0, up to 1, the procedure selects the
+    tests with q below the level, and no others.
 
     Parameters
     ----------
@@ -39,7 +40,8 @@ def hierarchical_q(p: ArrayLike, family: ArrayLike) -> Floats:
 
     References
     ----------
-    Benjamini and Bogomolov (2014), "Selective inference on multiple families of hypotheses"; the q-values invert their procedure.
+    Benjamini and Bogomolov (2014), "Selective inference on multiple families of hypotheses"; the q-values
+    invert their procedure.
     """
     values, families = floats(p), np.asarray(family, dtype=np.intp)
     table = _adjusted(values, families)
@@ -50,11 +52,12 @@ def hierarchical_q(p: ArrayLike, family: ArrayLike) -> Floats:
 
 
 def _smallest_levels(within: Floats, of_family: Floats) -> Floats:
-    """Compute the smallest level at which enough families are selected for a test within its family, if its own family is one of them.
+    """Compute the smallest level at which enough families are selected for each test, if its own family is one of them.
 
-    At a level between the adjusted p-values of the R-th and the next family, R of F families are selected, and a test with the value w
-    within its family is selected above the level w F / R. The result is the minimum over R of max(R-th adjusted p-value, w F / R). The
-    first term rises with R and the second falls, so the minimum is at one of the two R next to their crossing.
+    At a level between the adjusted p-values of the R-th and the next family, R of F families are selected,
+    and a test with the value w within its family is selected above the level w F / R. The result is the
+    minimum over R of max(R-th adjusted p-value, w F / R). The first term rises with R and the second falls,
+    so the minimum is at one of the two R next to their crossing.
 
     Parameters
     ----------
