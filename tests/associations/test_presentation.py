@@ -258,6 +258,16 @@ def test_studies_of_other_groups_are_not_compared() -> None:
     assert Heading("Shared associations") not in shown(gender, other)  # neither the model nor the part is the same
 
 
+def test_the_level_of_runs_that_stored_another_one_is_not_stated() -> None:
+    """Before version 4, findings had the level of the study, and tables none."""
+    table = found("female", "calm", level=None)
+    made = shown(findings(*WHOLE, single("female", "calm", 0.3)), associations=table)
+    (head,) = blocks(Headline, made)
+    assert "(interval 25 to 35, adjusted for selection)" in head.detail
+    (strongest,) = (block.table for block in blocks(Pairs, made, "Strongest associations"))
+    assert rows(strongest, "interval") == [("25 to 35",)]
+
+
 def test_published_scores_have_no_interval() -> None:
     row = single("female", "calm", 0.4, "sports") | {"unit": "score", "low": None, "high": None}
     made = shown(findings(*WHOLE, row))

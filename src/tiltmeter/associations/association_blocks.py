@@ -8,7 +8,7 @@ from operator import eq
 from typing import Any
 
 import polars as pl
-from polars import DataFrame, Expr, Float64, String, col, lit, when
+from polars import DataFrame, Expr, String, col, lit, when
 
 from tiltmeter.associations.association_findings import other_groups
 from tiltmeter.associations.stage_tables import (
@@ -122,9 +122,11 @@ def _described(findings: DataFrame, view: ReportView) -> DataFrame:
     """
     counted = _table(view, "associations", {**_OWNER, **FOUND})
     counted = counted.with_columns(group="identity", concept="label", group_2="against", facing=_facing())
-    counted = counted.drop("low", "high", "level", "p", "q")
+    counted = counted.drop("low", "high", "p", "q").rename({"level": "stored_level"})
     name = (*_OWNER, *_NAME, "group_2")
     rows = beside(findings, counted.unique(name), *name)
+    # The findings of runs before version 4 have the level before the adjustment for selection, and their table has none.
+    rows = rows.with_columns(level=when(col.count.is_null()).then("level").otherwise("stored_level"))
     also = other_groups("group", *_OWNER, "concept", "context")
     doubtful = (col.runner_up_low <= 0) & col.against.is_null() & ~also.list.contains(col.runner_up)
     own, other = ("count", "lists", _percent("rate")), ("others_count", "others_lists", _percent("others_rate"))
@@ -171,7 +173,7 @@ def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFr
         title = f"Strongest associations ({strongest.height:,} of {single.height:,})"
         blocks.append(_strongest(title, strongest))
         blocks += [_backing(str(model), mine) for (model,), mine in first.group_by("model", maintain_order=True)]
-    blocks += _themes(themes, findings)
+    blocks += _themes(themes)
     if totals["estimate"].count():
         blocks.append(_of_groups(counts.filter(over_all), single))
     if single.height:
@@ -198,12 +200,10 @@ def _strongest(title: str, rows: DataFrame, what: str = "concept") -> Pairs | Ta
     return Pairs(title, [PairRow(*row) for row in pairs.iter_rows()], table)
 
 
-def _themes(themes: DataFrame, findings: DataFrame) -> list[Block]:
+def _themes(themes: DataFrame) -> list[Block]:
     """Return the themes in which a group differs, as a figure, and the share of descriptions with a word of each theme, by group."""
-    # For runs of earlier versions, whose tables have no level.
-    level = lit(findings.filter(metric="theme")["level"].max(), Float64)
     shown = themes.with_columns(group="identity", whose="identity", said="concept", where=lit("all"), facing=_facing())
-    shown = shown.with_columns(estimate="effect", unit=lit("difference"), level=pl.coalesce("level", level))
+    shown = shown.with_columns(estimate="effect", unit=lit("difference"))
     made: list[Block] = []
     for (model,), rows in shown.group_by("model", maintain_order=True):
         about = f", {model}" if themes["model"].n_unique() > 1 else ""
@@ -252,8 +252,8 @@ def _headline(row: Mapping[str, Any], strongest: DataFrame, single: DataFrame, m
         if first["low"] is not None:
             numbers = first["estimate"], first["low"], first["high"]
             value, ends = quantity(*numbers, first["unit"]), interval(*numbers[1:], first["unit"])
-            level = confidence(first["level"])
-            detail.append(f"The difference is {value} ({level} interval {ends}, adjusted for selection).")
+            name = _interval_at(first["level"])
+            detail.append(f"The difference is {value} ({name} {ends}, adjusted for selection).")
     if (concepts := single.filter(model=row["model"])["concept"].n_unique()) < found:
         detail.append(
             f"All associations: {concepts} different concept{'' if concepts == 1 else 's'}, some for several groups or locations."
@@ -389,15 +389,20 @@ def _names_of(rows: DataFrame, *, what: str = "concept", without: Sequence[str] 
 def _numbers_of(rows: DataFrame) -> list[Column]:
     """Return the columns of estimate, interval and q; the level is a column of its own if intervals have different ones."""
     numbers = rows.select("estimate", "low", "high", "unit").rows()
-    levels = [confidence(level) for level in rows["level"]]
-    name = "interval" if len(set(levels)) > 1 else f"{levels[0]} interval"
+    levels = rows["level"].unique()
+    name = _interval_at(levels[0] if levels.len() == 1 else None)
     columns = [
         Column("score" if "score" in rows["unit"] else "difference", [quantity(*one) for one in numbers], "quantity"),
         Column(name, [interval(*ends) for _, *ends in numbers], "quantity"),
     ]
-    if len(set(levels)) > 1:
-        columns.append(Column("level", levels, "quantity"))
+    if levels.len() > 1:
+        columns.append(Column("level", [confidence(level) for level in rows["level"]], "quantity"))
     return [*columns, Column.of(rows, "q", kind="probability")]
+
+
+def _interval_at(level: float | None) -> str:
+    """Return "99.8% interval", or "interval" if the level is unknown."""
+    return "interval" if level is None else f"{confidence(level)} interval"
 
 
 # -- what models and settings share -----------------------------------------------------------------------------------
