@@ -396,7 +396,8 @@ def _numbers_of(rows: DataFrame) -> list[Column]:
         Column(name, [interval(*ends) for _, *ends in numbers], "quantity"),
     ]
     if levels.len() > 1:
-        columns.append(Column("level", [confidence(level) for level in rows["level"]], "quantity"))
+        written = [None if level is None else confidence(level) for level in rows["level"]]
+        columns.append(Column("level", written, "quantity"))
     return [*columns, Column.of(rows, "q", kind="probability")]
 
 
