@@ -21,6 +21,7 @@ from tiltmeter.models import Classifier as Classifier, Encoder as Encoder, Messa
 from tiltmeter.readers.outcomes import OUTCOMES as OUTCOMES
 
 if TYPE_CHECKING:
+    from tiltmeter.blocks import Table
     from tiltmeter.datasets import Library
 
 Schema = Mapping[str, pl.DataType | type[pl.DataType]]
@@ -538,6 +539,24 @@ class ReportView(Protocol):
     def table(self, name: str) -> DataFrame:
         """Return a table of a method-specific stage, with `model` and `part`; an empty table if no run has it."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class MethodTable:
+    """A table that a method makes from the tables of a run, for `Run.table`, `tiltmeter show --table` and exports.
+
+    The registered study provides them with `tables_of(view)`, which returns them by name, as it provides `present(view)`.
+
+    Parameters
+    ----------
+    rows
+        Function that returns the table, with the columns `model` and `part`. It is called only when the table is needed.
+    present
+        Function that returns the block of a report with the given rows.
+    """
+
+    rows: Callable[[], DataFrame]
+    present: Callable[[DataFrame], Table]
 
 
 class Part(ABC):

@@ -16,6 +16,7 @@ from tiltmeter.cli import command_options as o
 from tiltmeter.cli.command_options import Journal, local_only
 from tiltmeter.errors import EXIT_OK, InputError
 from tiltmeter.exports import FORMATS
+from tiltmeter.registry import check_known
 from tiltmeter.safe_writing import check_suffix
 from tiltmeter.sanitising import printable
 
@@ -35,6 +36,13 @@ def show(
     normalised: Annotated[
         bool, typer.Option("--normalised", help="Show all key metrics on one scale, with an average for each model.")
     ] = False,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Show a table of the method: for associations summary, locations (counts) or top (the strongest of each group).",
+        ),
+    ] = None,
     metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Show the responses behind this metric.")] = None,
     part: Annotated[str | None, typer.Option(metavar="PART", help="Show only this probe, grid or benchmark.")] = None,
     model: OnlyModel = None,
@@ -57,8 +65,12 @@ def show(
     from tiltmeter.study import FINDINGS, metric_name
 
     as_json = o.as_json(output)
-    _check_combinations(metric, normalised, all_metrics, examples)
+    _check_combinations(metric, normalised, all_metrics, examples, table)
     run = runs.load(name)
+    if table is not None:
+        _refuse_with_table(group=group, concept=concept, context=context, wording=wording)
+        _print_method_table(run, table, {"model": model, "part": part}, as_json=as_json)
+        return
     if metric is not None and "/" in metric and part is None:
         part, metric = metric.rsplit("/", 1)  # an identifier as it is printed
     narrow = {"model": model, "part": part, "group": group, "concept": concept, "context": context, "wording": wording}
@@ -100,11 +112,32 @@ def _print_normalised(run: runs.Run, findings: DataFrame, *, as_json: bool) -> N
         reports.print_blocks([normalised_block(findings, grades)])
 
 
-def _check_combinations(metric: str | None, normalised: bool, all_metrics: bool, examples: int | None) -> None:
+def _print_method_table(run: runs.Run, name: str, only: dict[str, str | None], *, as_json: bool) -> None:
+    runs.narrowed(run.findings, only)  # raises InputError for an unknown model or part
+    tables = runs.method_tables(run, only)
+    if not tables:
+        raise InputError(f"--table {name}: this study has no such tables; omit --table, or export a table with tiltmeter export")
+    check_known(name, tables, f"--table {name}: show has no such table", "; tiltmeter export exports all other tables")
+    reports.print_problems(run.about["problems"])
+    rows = tables[name].rows()
+    if as_json:
+        reports.print_json(rows.to_dicts())
+    else:
+        reports.print_blocks([tables[name].present(rows)])
+
+
+def _refuse_with_table(**narrow: str | None) -> None:
+    """Raise InputError for an option that does not apply to the tables of a method."""
+    for option, value in narrow.items():
+        if value is not None:
+            raise InputError(f"--{option} does not apply to --table, only --model and --part do; omit it")
+
+
+def _check_combinations(metric: str | None, normalised: bool, all_metrics: bool, examples: int | None, table: str | None) -> None:
     """Raise InputError for combinations in which an option would be ignored."""
     if metric is None and examples is not None:
         raise InputError("--examples only applies to the responses behind one metric; add --metric METRIC, or omit --examples")
-    given = {"--metric": metric is not None, "--normalised": normalised, "--all": all_metrics}
+    given = {"--metric": metric is not None, "--normalised": normalised, "--all": all_metrics, "--table": table is not None}
     if sum(given.values()) > 1:
         raise InputError(f"{' and '.join(flag for flag, is_given in given.items() if is_given)} cannot be combined; omit one of them")
 
@@ -350,8 +383,8 @@ def export(
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="Table: findings, normalised, responses, measures, design, examples, or a table of the method in stages/ [default: "
-            "findings].",
+            help="Table: findings, normalised, responses, measures, design, examples, a table of the method in stages/, or for "
+            "associations summary, locations or top [default: findings].",
         ),
     ] = None,
     every: Annotated[

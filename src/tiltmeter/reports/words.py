@@ -25,7 +25,7 @@ from tiltmeter.blocks import (
     Pairs,
     Table,
 )
-from tiltmeter.quantities import interval, number as number, quantity
+from tiltmeter.quantities import confidence, interval, number as number, quantity
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -98,7 +98,7 @@ def in_every_row(columns: Iterable[Column]) -> str:
 def level_words(levels: Iterable[float | None]) -> str:
     """Return "95% interval", or "interval" if the levels differ."""
     distinct = {level for level in levels if level is not None}
-    return f"{100 * distinct.pop():g}% interval" if len(distinct) == 1 else "interval"
+    return f"{confidence(distinct.pop())} interval" if len(distinct) == 1 else "interval"
 
 
 def size(count: int) -> str:

@@ -7,6 +7,7 @@ from .opened_run import (
     blocks_of as blocks_of,
     known_runs as known_runs,
     load as load,
+    method_tables as method_tables,
     narrowed as narrowed,
     report_of as report_of,
 )

@@ -33,6 +33,8 @@ from tiltmeter.study import NAMED, Finding, beside, metric_name
 if TYPE_CHECKING:
     import pandas
 
+    from tiltmeter.study import MethodTable
+
 _ALWAYS_SHOWN = ("model", "part", "metric", "estimate", "low", "high")
 _SHOWN_FIRST = (
     *(*_ALWAYS_SHOWN, "mark", "mark_best", "mark_worst", "q", "null_value"),
@@ -177,6 +179,9 @@ class Run(reports.Result):
     def table(self, name: str) -> DataFrame:
         """Return a table of the run: "design", "responses", "measures", "findings", or one of the method ("mentions", "concepts", ...).
 
+        Associations also have the tables of the BADF paper, which are computed from the others: "summary" (figures of each group),
+        "locations" (counts by location) and "top" (the strongest of each group).
+
         Raises
         ------
         InputError
@@ -184,8 +189,11 @@ class Run(reports.Result):
         """
         if name in TABLES:
             return self.folder.read(name)
+        computed = {} if name in self.folder.stages() else method_tables(self)
+        if name in computed:
+            return computed[name].rows()
         with reading(self.path):
-            return self.folder.any_table(name).collect()
+            return self.folder.any_table(name, others=list(computed)).collect()
 
     def _own_table(self, name: str) -> DataFrame:
         """Return an optional table, empty if the run lacks it; raise InputError if it is damaged."""
@@ -506,6 +514,22 @@ def blocks_of(
     return [*notes, *(block for block in read if block not in details), *presented, *details]
 
 
+def method_tables(run: Run, only: Mapping[str, str | None] | None = None) -> dict[str, MethodTable]:
+    """Return the tables that the methods of a run compute from its stages, by name; see `tiltmeter.study.MethodTable`.
+
+    Parameters
+    ----------
+    only
+        The `model` or `part` to include.
+    """
+    tables: dict[str, MethodTable] = {}
+    for study in run.findings["study"].unique(maintain_order=True):
+        make = getattr(_suite(study), "tables_of", None)
+        if callable(make):
+            tables |= make(RunsView([run], study, only=only or {}))
+    return tables
+
+
 def titles_of(run: Run) -> dict[str, str]:
     """Return the titles of the parts of a run by name."""
     return {name: str(part.get("title") or name) for name, part in run.about["parts"].items()}
@@ -516,12 +540,17 @@ def report_of(runs: Sequence[Run], beside: Mapping[str, DataFrame] | None = None
     return Report([run.about for run in runs], blocks_of(runs, beside))
 
 
+def _suite(study: str) -> Any:
+    """Return the registered study, or None if the package that created the run is not installed here."""
+    try:
+        return registry.load("studies", study)
+    except InputError:
+        return None
+
+
 def _presented(view: RunsView) -> list[Block]:
     """Return the blocks of the method, and the note on its publication."""
-    try:
-        suite: Any = registry.load("studies", view.study)
-    except InputError:  # the package that created the run is not installed here
-        suite = None
+    suite = _suite(view.study)
     present, source = (getattr(suite, name, None) for name in ("present", "source"))
     blocks = present(view) if callable(present) else present_findings(view)
     return [*blocks, *([Details("Where the method was published", [Text(source)])] if source else [])]
