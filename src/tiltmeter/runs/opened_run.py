@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
-from polars import DataFrame, Float64, Int8, LazyFrame, col, lit, when
+from polars import DataFrame, Expr, Float64, Int8, LazyFrame, col, lit, when
 
 from tiltmeter import registry, reports
 from tiltmeter.blocks import RANGES, UNDECIDED, Block, Callout, Details, Headline, Text
@@ -26,6 +26,7 @@ from tiltmeter.runs.plain_findings import present_findings
 from tiltmeter.runs.problems import unconstrained
 from tiltmeter.runs.reading_quality import reading_blocks, reading_quality
 from tiltmeter.runs.refusals import changed_refusals
+from tiltmeter.runs.two_definitions import TABLE, definition_blocks
 from tiltmeter.runs.validation import COLUMNS, check_columns
 from tiltmeter.sanitising import printable
 from tiltmeter.study import NAMED, Finding, beside, metric_name
@@ -503,7 +504,16 @@ def blocks_of(
     read = [block for run in runs for block in reading_blocks(run.folder, run.findings.filter(*chosen))]
     presented = [block for study in studies for block in _presented(RunsView(runs, study, beside or {}, only or {}))]
     details = [block for block in read if isinstance(block, Details)]
-    return [*notes, *(block for block in read if block not in details), *presented, *details]
+    compared = [block for run in runs for block in _under_two_definitions(run, *chosen)]
+    return [*notes, *(block for block in read if block not in details), *presented, *compared, *details]
+
+
+def _under_two_definitions(run: Run, *chosen: Expr) -> list[Block]:
+    """Return the numbers of a run beside those of the run whose responses it scored again, if it did under another definition."""
+    if TABLE not in run.folder.stages():
+        return []
+    sentence = run.about.get("scored", {}).get("prompts")
+    return definition_blocks(run.table(TABLE), titles_of(run), sentence, *chosen)
 
 
 def titles_of(run: Run) -> dict[str, str]:

@@ -28,7 +28,7 @@ from tiltmeter.runs.planning import size_sentence
 from tiltmeter.runs.problems import close_parts, count_responses, measured_title, unread, what_is_missing
 from tiltmeter.runs.refusals import count_free_refusals
 from tiltmeter.runs.resolving import Resolved
-from tiltmeter.study import Part, Study
+from tiltmeter.study import DESIGN, Part, Study
 
 EXAMINED = 1_000
 """Number of requests searched for an error message."""
@@ -86,6 +86,21 @@ class RunInProgress:
         with self.clock.timing("design"):
             self.became = steps.make_design(resolved, self._library, self.folder)
         self.problems += [f"{name} not run: {one['reason']}" for name, one in self.became.items() if one["status"] != "run"]
+
+    def take_design(self, source: Run) -> None:
+        """Write the design of a finished run, and add a problem for each part of the study that is not in it."""
+        design, parts = source.design, source.about["parts"]
+        with self.clock.timing("design"), self.folder.table("design", DESIGN) as add:
+            add(design)
+        for part in self.resolved.study.parts:
+            mine = design.filter(part=part.name)
+            entry = self.became[part.name] = {"title": part.title, "harms": list(part.harms)}
+            if mine.is_empty():
+                reason = parts.get(part.name, {}).get("reason", "the run has no prompts of it")
+                entry.update(status="not run", reason=reason)
+                self.problems.append(f"{part.name} not run: {reason}")
+            else:
+                entry.update(status="run", prompts=mine.height, attempts=int(mine["repetitions"].sum()))
 
     def analyse(self, parts: Sequence[Part], kept: Sequence[str] = ()) -> None:
         """Carry out the stages from responses to findings; failures and missing answers of the judge become problems of the run.
