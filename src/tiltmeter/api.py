@@ -398,7 +398,8 @@ def analyse(
     if not has_columns and (source := _run_of(data, study)) is not None:
         _refuse_of_prompts(model, limit, settings["params"])
         resolved = runs.resolve(source.path / "study.yaml" if study is None else study, settings=settings)
-        finished = analyse_run(source, resolved, judge=judging.open(resolved), asking=asking, out=out, command=command)
+        chosen = None if judge is None else judging.open(resolved)
+        finished = analyse_run(source, resolved, judge=chosen, asking=asking, out=out, command=command)
         runs.warn_of(finished, stacklevel=2)
         return finished
     if study is None:

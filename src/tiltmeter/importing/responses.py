@@ -25,7 +25,7 @@ from tiltmeter.importing.evaluation_logs import (
 )
 from tiltmeter.importing.response_tables import Source, TableInMemory, TextColumns, read_responses, read_texts, texts_in
 from tiltmeter.models import Model, Sampling
-from tiltmeter.paths import sha256
+from tiltmeter.paths import is_file, sha256
 from tiltmeter.readers import without_thinking
 from tiltmeter.runs.asking import Asking
 from tiltmeter.runs.folder import RunFolder
@@ -113,7 +113,8 @@ def analyse_responses(
             answers = _text_responses(texts, folder.read("design"), model)
         else:
             answers, unmatched = _match_files(folder, tables, logs, model)
-            run.problems += [f"{one} of {resolved.study.name} and were omitted" for one in unmatched]
+            hint = "; ".join(["", *_hint_of_run(paths, resolved.settings.definition)])
+            run.problems += [f"{one} of {resolved.study.name} and were omitted{hint}" for one in unmatched]
         with folder.table("responses", RESPONSES) as add:
             add(answers)
         models = answers["model"].unique(maintain_order=True).to_list()
@@ -141,7 +142,25 @@ def _match_files(folder: RunFolder, tables: Mapping[Source, DataFrame], logs: Se
         _keep_texts(folder, list(placed.values()))
     design = folder.read("design")
     answers, lost = match_prompts([(path, placed.get(path, table)) for path, table in tables.items()], design, model)
-    return answers, [f"{path}: {count:,} of {tables[path].height:,} rows match no prompt" for path, count in lost.items()]
+    return answers, [
+        f"{path}: {count:,} of {tables[path].height:,} rows match no prompt{_why_unmatched(tables[path], design)}" for path, count in lost.items()
+    ]
+
+
+def _why_unmatched(table: DataFrame, design: DataFrame) -> str:
+    """Return how the unmatched prompt ids of a table differ from those of the design, in brackets; empty if the table has no ids."""
+    place = col.prompt_id.str.replace("/[^/]*$", "")
+    unmatched = table.drop_nulls("prompt_id").join(design, on="prompt_id", how="anti").select(place=place)
+    reworded = unmatched.join(design.select(place=place), on="place", how="semi").height
+    counts = {"with the same item in another wording": reworded, "about other items": unmatched.height - reworded}
+    reasons = [f"{count:,} {reason}" for reason, count in counts.items() if count]
+    return f" ({', '.join(reasons)})" if reasons else ""
+
+
+def _hint_of_run(paths: Sequence[Source], definition: str) -> list[str]:
+    """Return the advice to analyse the run that one of the files belongs to, which needs no matching of prompts."""
+    folders = [path.parent for path in paths if isinstance(path, Path) and is_file(path.with_name("run.json"))]
+    return [f"to score all responses of the run: tiltmeter analyse {folder} --definition {definition}" for folder in folders[:1]]
 
 
 def _missing(run: RunInProgress, models: Sequence[str]) -> list[str]:

@@ -118,22 +118,19 @@ def _without_costs(model: Mapping[str, Any]) -> dict[str, Any]:
 def _unlike(source: Run, resolved: Resolved) -> str | None:
     """Return one sentence that says which other prompts the definition would ask, or None if it would ask the same."""
     library, design, settings = Library.default(), source.design, resolved.settings
-    words, items = 0, []
-    wordings: list[str] = []
+    reworded: dict[str, int] = {}
+    items = []
     for part in resolved.study.parts:
         mine = design.filter(part=part.name)
-        usual = _usual_wordings(part, library, settings)
-        other = mine.filter(~col.wording.is_in(usual)).height if usual else 0
-        words += other
-        wordings += usual if other else []
-        changed = _changed(part, mine, library, settings)
-        items += [f"{part.name} ({changed:,} of {mine.height:,} prompts)"] if changed else []
-    whole = settings.definition != "default" and bool(settings.limit is not None or settings.limits)
-    asked = [
-        *([f"in the wording {_listed(wordings)} ({words:,} of {design.height:,} prompts of this run have another)"] if words else []),
-        *([f"with other items or texts in {', '.join(items)}"] if items else []),
-        *(["about all items (this run has a part of them)"] if whole else []),
-    ]
+        if mine.is_empty():
+            continue
+        if (wording := _other_wording(part, mine, library, settings)) is not None:
+            phrase, count = wording
+            reworded[phrase] = reworded.get(phrase, 0) + count
+        if changed := _changed(part, mine, library, settings):
+            items.append(f"{part.name} ({changed:,} of {mine.height:,} prompts)")
+    asked = [f"{phrase} ({count:,} of {design.height:,} prompts of this run are not)" for phrase, count in reworded.items()]
+    asked += [f"with other items or texts in {', '.join(items)}"] if items else []
     if not asked:
         return None
     return (
@@ -142,15 +139,19 @@ def _unlike(source: Run, resolved: Resolved) -> str | None:
     )
 
 
-def _listed(names: Sequence[str]) -> str:
-    return " or ".join(dict.fromkeys(names))
-
-
-def _usual_wordings(part: Part, library: Library, settings: Settings) -> list[str]:
-    """Return the wordings in which a definition asks the prompts of a part by default; no names if they cannot be created here."""
+def _other_wording(part: Part, mine: DataFrame, library: Library, settings: Settings) -> tuple[str, int] | None:
+    """Return the wording that a definition uses by default and the number of prompts in others; None if all are asked alike."""
     params = {name: value for name, value in settings.params.items() if name != "wording"}
-    first = _designed(part, library, dataclasses.replace(settings, params=params, limit=(0, 0), limits={}))
-    return [] if first is None else first["wording"].unique(maintain_order=True).to_list()
+    usual = _designed(part, library, dataclasses.replace(settings.of_part(part.name), params=params))
+    if usual is None:
+        return None
+    names = usual["wording"].unique(maintain_order=True)
+    if names.len() == 1:
+        others = mine.filter(col.wording != names[0]).height
+        return (f"in the wording {names[0]}", others) if others else None
+    dealt = usual.select(*_PLACE, there="wording")
+    others = mine.join(dealt, on=_PLACE, how="left").filter(col.wording.ne_missing(col.there)).height
+    return (f"each item in one of {names.len()} wordings", others) if others else None
 
 
 def _changed(part: Part, mine: DataFrame, library: Library, settings: Settings) -> int:

@@ -84,13 +84,14 @@ def definition_blocks(table: DataFrame, titles: Mapping[str, str], sentence: str
         columns.append(Column(name, _values(shown, prefix), "quantity", whole=True))
     if shown.select(pl.any_horizontal(col("mark", "other_mark").is_not_null()).any()).item():
         for prefix, name in of_two.items():
-            columns.append(Column(f"mark ({name})", _marks(shown, prefix), "mark", rank=1))
+            columns.append(Column(f"mark ({name})", _marks(shown, prefix), "mark"))
     for prefix, name in of_two.items():
         read = shown.select((col(f"{prefix}answered") / col.attempts).fill_nan(None)).to_series().to_list()
         columns.append(Column(f"parsed ({name})", read, "percent", rank=2))
     left = f" {rows.height - MOST:,} more rows are in the table {TABLE}." if rows.height > MOST else ""
-    levels = ", ".join(f"{100 * level:g}%" for level in sorted({*shown["level"].drop_nulls()}))
-    note = f"The same responses, read and scored under {first} and under {second}, with intervals at {levels}.{left}"
+    levels = shown.filter(col.low.is_not_null())["level"].unique().sort()
+    intervals = f", with {' and '.join(f'{100 * level:g}%' for level in levels)} intervals" if levels.len() else ""
+    note = f"The same responses, read and scored under {first} and under {second}{intervals}.{left}"
     warning: list[Block] = [Callout(f"{sentence}.")] if sentence else []
     return [Table("The same responses under two definitions", columns, lead=lead, note=note), *warning]
 
@@ -103,7 +104,7 @@ def _test(titles: Mapping[str, str]) -> Expr:
     """Return what a row is about: the title of its part, its metric in words, its group and its context."""
     words = pl.coalesce("label", metric_name().str.replace_all("_", " ", literal=True))
     about = pl.concat_str(words, "group", "concept", "context", separator=", ", ignore_nulls=True)
-    return pl.format("{}: {}", col.part.replace(titles), about)
+    return when(col.part.n_unique() > 1).then(pl.format("{}: {}", col.part.replace(titles), about)).otherwise(about)
 
 
 def _values(rows: DataFrame, prefix: str) -> list[str]:
