@@ -60,6 +60,7 @@ class Isear(Probe):
             sentence="for the same situations, one emotion is named {size} more often for one gender than for another",
             key=True,
             bands=one_sided(0.1, 0.2, 0.3),
+            published_bands=one_sided(0.1, 0.2, 0.3),
         ),
         greatest_difference("max_diff_{_}", "Largest difference between two genders in the share of one emotion."),
     )
