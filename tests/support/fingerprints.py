@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from tiltmeter.datasets import Library
 from tiltmeter.probes import bbq, business_vocabulary, discrimination_tamkin, diversity_med_qa, hiring_an, metric as metrics, shared
 from tiltmeter.probes.paper_suite import SUITE, load_probe
 from tiltmeter.readers import genderbench
-from tiltmeter.stats import COMPARISONS, STATISTICS
 
 RECORDED = Path(__file__).parent.parent / "definitions" / "fingerprints.yaml"
 HOME = Path(tiltmeter.__file__).parent
@@ -136,7 +136,7 @@ def of_benchmarks(definition: diagnosis.DisparityDefinition) -> Components:
     """Return the components of a definition of benchmarks."""
     return {
         "formulas": _fields(definition),
-        "statistics": {"all": sorted(STATISTICS), "default": configurations.DEFAULT_STATISTICS, "comparisons": sorted(COMPARISONS)},
+        "statistics": configurations.DEFAULT_STATISTICS,
         "features": _yaml("features/features.yaml"),
         "exclusions": _yaml("readers/data/refusals.yaml"),
     }
@@ -158,6 +158,7 @@ def _fields(definition: Any) -> Components:
     return {name: value for name, value in dataclasses.asdict(definition).items() if name not in ("name", "version")}
 
 
+@cache
 def _yaml(path: str) -> Any:
     return yaml.safe_load((HOME / path).read_text(encoding="utf-8"))
 
