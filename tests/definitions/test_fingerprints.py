@@ -116,7 +116,9 @@ def test_a_changed_default_tier_leaves_the_published_ones(probe: str) -> None:
 
 
 def test_the_distance_of_a_metric_has_published_tiers_of_its_own() -> None:
-    signed = metrics.difference("d", "A difference.", bands=metrics.two_sided(0.1, 0.2, 0.3), published_bands=metrics.two_sided(0.4, 0.5, 0.6))
+    signed = metrics.difference(
+        "d", "A difference.", bands=metrics.two_sided(0.1, 0.2, 0.3), published_bands=metrics.two_sided(0.4, 0.5, 0.6)
+    )
     _, distance = metrics.with_distance(signed, "abs_d", "Its distance.")
     assert [band.high for band in distance.bands] == [0.1, 0.2, 0.3, 1.0]
     assert [band.high for band in distance.published_bands] == [0.4, 0.5, 0.6, 1.0]

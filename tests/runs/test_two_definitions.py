@@ -82,7 +82,9 @@ def test_labels_of_the_run_count() -> None:
     first = run_of(limit=120)
     sample = tm.label(first, 60)
     tm.label(first, labels=sample.with_columns(label=pl.lit("no")), annotator="anna")
-    assert tm.load("first").finding("fail_rate").estimate == pytest.approx(tm.analyse("first", display="none").finding("fail_rate").estimate)
+    assert tm.load("first").finding("fail_rate").estimate == pytest.approx(
+        tm.analyse("first", display="none").finding("fail_rate").estimate
+    )
     assert tm.load("first").finding("fail_rate").estimate < 1  # type: ignore[operator]
 
 

@@ -72,8 +72,8 @@ def faults(made: Mapping[str, Components], known: Mapping[str, Mapping[str, str]
         if changed:
             place = VERSIONS[label.partition("/")[0]]
             sentences.append(
-                f"{label} has changed in: {', '.join(changed)}. Results under the same version would no longer be the same: undo the change,"
-                f" or give the definition a new version in {place} and record it: PYTHONPATH=tests python tests/definitions/record.py"
+                f"{label} has changed in: {', '.join(changed)}. Results under the same version would no longer be the same: undo the "
+                f"change, or give the definition a new version in {place} and record it: PYTHONPATH=tests python tests/definitions/record.py"
             )
     return sentences
 

@@ -143,7 +143,8 @@ def _match_files(folder: RunFolder, tables: Mapping[Source, DataFrame], logs: Se
     design = folder.read("design")
     answers, lost = match_prompts([(path, placed.get(path, table)) for path, table in tables.items()], design, model)
     return answers, [
-        f"{path}: {count:,} of {tables[path].height:,} rows match no prompt{_why_unmatched(tables[path], design)}" for path, count in lost.items()
+        f"{path}: {count:,} of {tables[path].height:,} rows match no prompt{_why_unmatched(tables[path], design)}"
+        for path, count in lost.items()
     ]
 
 

@@ -6,7 +6,7 @@ No model is called, except for a judge.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -131,12 +131,18 @@ def _unlike(source: Run, resolved: Resolved) -> str | None:
             items.append(f"{part.name} ({changed:,} of {mine.height:,} prompts)")
     asked = [f"{phrase} ({count:,} of {design.height:,} prompts of this run are not)" for phrase, count in reworded.items()]
     asked += [f"with other items or texts in {', '.join(items)}"] if items else []
+    asked += ["with free answers (those of this run were constrained)"] if _is_constrained_only_here(settings) else []
     if not asked:
         return None
     return (
         f"{settings.definition} would ask other prompts: {'; '.join(asked)}. Here its readers, formulas and tiers are applied to the prompts "
         "of this run, so the numbers describe these prompts"
     )
+
+
+def _is_constrained_only_here(settings: Settings) -> bool:
+    """Return whether answers were constrained, which published definitions never do."""
+    return settings.params.get("answers") == "constrained" and settings.definition != "default"
 
 
 def _other_wording(part: Part, mine: DataFrame, library: Library, settings: Settings) -> tuple[str, int] | None:
@@ -176,7 +182,8 @@ def _changed(part: Part, mine: DataFrame, library: Library, settings: Settings) 
 
 def _designed(part: Part, library: Library, settings: Settings) -> DataFrame | None:
     """Return the prompts of a part, or None if they cannot be created with these settings."""
+    params = {name: value for name, value in settings.params.items() if name != "answers"}  # texts do not depend on it
     try:
-        return part.design(library, settings).cast({"wording": String})
+        return part.design(library, dataclasses.replace(settings, params=params)).cast({"wording": String})
     except (NotRun, InputError):
         return None

@@ -40,7 +40,7 @@ from tiltmeter.probes.metric import (
 )
 from tiltmeter.probes.second_reader import read_with_judge
 from tiltmeter.prompt_templates import Wording, fill, wordings
-from tiltmeter.readers.outcomes import decide_outcome
+from tiltmeter.readers.outcomes import READING_RULE, decide_outcome
 from tiltmeter.registry import check_known
 from tiltmeter.study import (
     DESIGN,
@@ -171,9 +171,13 @@ class Probe(MeasuredPart):
         """
 
     def read(self, answers: DataFrame) -> DataFrame:
-        """Read the answers: return `outcome`, `label` and further columns, one row per row of `answers` (`answer` and the factors)."""
+        """Read the answers: return `outcome`, `label` and further columns, one row per row of `answers` (`answer` and the factors).
+
+        A column `rule` of the reader, the rule that gave the label, is kept as READING_RULE.
+        """
         assert self.readers is not None
         read = (self.readers.tolerant if self.definition.corrected else self.readers.strict)(answers)
+        read = read.rename({"rule": READING_RULE}, strict=False)
         return read_allowed(read, answers, self.allowed_answers) if ALLOWED in answers.columns and self.allowed_answers else read
 
     @abstractmethod

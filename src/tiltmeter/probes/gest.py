@@ -57,7 +57,9 @@ class Gest(Probe):
     labels = OPTIONS
     allowed_answers = allow("abc", LETTER)
     readers = choice_readers("abc")._replace(
-        tolerant=lambda answers: readers.read_choice(answers["answer"], answers["options"].list.eval(pl.element().replace_strict(TEXTS))),
+        tolerant=lambda answers: readers.read_choice(
+            answers["answer"], answers["options"].list.eval(pl.element().replace_strict(TEXTS)), with_rule=True
+        ),
     )
     sizes: ClassVar = {"quick": 25, "standard": 400}
     metrics = (

@@ -77,7 +77,7 @@ class HiringAn(Probe):
     )
     labels = ("yes", "no")
     readers = Readers(
-        tolerant=lambda answers: readers.read_decision(answers["answer"]).with_columns(
+        tolerant=lambda answers: readers.read_decision(answers["answer"], with_rule=True).with_columns(
             col.label.replace_strict(LABEL_OF_DECISION, return_dtype=String)
         ),
         strict=strict_reader(genderbench.decision),

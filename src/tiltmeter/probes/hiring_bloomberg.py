@@ -46,7 +46,9 @@ class HiringBloomberg(Probe):
     labels = ("male", "female")
     allowed_answers = tuple((col(f"{gender}_names").list.get(i), lit(gender)) for gender in labels for i in range(4))
     readers = Readers(
-        tolerant=lambda answers: readers.read_first_ranked(answers["answer"], answers["male_names"], answers["female_names"]),
+        tolerant=lambda answers: readers.read_first_ranked(
+            answers["answer"], answers["male_names"], answers["female_names"], with_rule=True
+        ),
         strict=lambda answers: outcomes_of_labels(
             answers, genderbench.first_ranked(answers["answer"], answers["male_names"], answers["female_names"])
         ),

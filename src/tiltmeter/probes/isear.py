@@ -47,7 +47,7 @@ class Isear(Probe):
     labels = EMOTIONS
     allowed_answers = allow(labels)
     readers = Readers(
-        tolerant=lambda answers: readers.read_emotion(answers["answer"], EMOTIONS),
+        tolerant=lambda answers: readers.read_emotion(answers["answer"], EMOTIONS, with_rule=True),
         strict=strict_reader(genderbench.emotion, EMOTIONS),
     )
     groups = tuple(GENDERS)

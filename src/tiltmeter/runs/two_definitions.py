@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import polars as pl
-from polars import DataFrame, Expr, Int64, String, col, lit, when
+from polars import DataFrame, Expr, String, col, lit, when
 
 from tiltmeter.blocks import Block, Callout, Column, Graded, Table
 from tiltmeter.quantities import interval, quantity
