@@ -24,7 +24,7 @@ def varied(prompt: str) -> str | Completion:
 
 
 def one_with(run: tm.Run, outcome: str, **factors: object) -> str:
-    return str(run.measures.filter(outcome=outcome, **factors)["prompt_id"][0])  # type: ignore[arg-type]
+    return str(run.measures.filter(outcome=outcome, **factors)["prompt_id"][0])
 
 
 def explained(run: tm.Run) -> dict[str, tuple[str, str | None]]:

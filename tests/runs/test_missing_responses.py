@@ -108,18 +108,17 @@ def test_a_part_without_any_response_says_so_and_never_nan(study: str, served: C
 
 
 def test_a_study_of_long_prompts_only_says_why_nothing_came(served: Callable[..., str]) -> None:
-    given = {"model": "compatible/m", "base_url": served(refusing_long(SGLANG)), "display": "none", "limit": 4}
+    url = served(refusing_long(SGLANG))
     with pytest.raises(ProviderError, match="all prompts are longer than the server's context of 512 tokens") as caught:
-        tm.run("genderbench/hiring_bloomberg", **given)
+        tm.run("genderbench/hiring_bloomberg", model="compatible/m", base_url=url, display="none", limit=4)
     assert "use a model or a server with a longer context of at least 2,345 tokens" in str(caught.value)
 
 
 @pytest.mark.parametrize("message", [OPENAI, VLLM, NEW_VLLM, LLAMA, SGLANG, TGI, ANTHROPIC])
 def test_every_server_is_understood(message: str, served: Callable[..., str]) -> None:
-    code = 422 if message == TGI else 400
-    given = {"model": "compatible/m", "base_url": served(refusing_long(message, code)), "display": "none", "limit": 2}
+    url = served(refusing_long(message, 422 if message == TGI else 400))
     with pytest.raises(ProviderError, match=r"context of 512 tokens \(the longest request has 2,345\)"):
-        tm.run("genderbench/hiring_bloomberg", **given)
+        tm.run("genderbench/hiring_bloomberg", model="compatible/m", base_url=url, display="none", limit=2)
 
 
 def test_local_models_are_understood_and_numbers_may_be_missing() -> None:

@@ -20,7 +20,7 @@ import yaml
 import tiltmeter
 from tiltmeter.associations import definitions as association_definitions, families
 from tiltmeter.associations.significance import counts as association_counts
-from tiltmeter.benchmarks import configurations, diagnosis
+from tiltmeter.benchmarks import configurations, diagnosis, resampled_summaries
 from tiltmeter.datasets import Library
 from tiltmeter.probes import bbq, business_vocabulary, discrimination_tamkin, diversity_med_qa, hiring_an, metric as metrics, shared
 from tiltmeter.probes.paper_suite import SUITE, load_probe
@@ -73,7 +73,8 @@ def faults(made: Mapping[str, Components], known: Mapping[str, Mapping[str, str]
             place = VERSIONS[label.partition("/")[0]]
             sentences.append(
                 f"{label} has changed in: {', '.join(changed)}. Results under the same version would no longer be the same: undo the "
-                f"change, or give the definition a new version in {place} and record it: PYTHONPATH=tests python tests/definitions/record.py"
+                f"change, or give the definition a new version in {place} and record it: "
+                "PYTHONPATH=tests python tests/definitions/record.py"
             )
     return sentences
 
@@ -132,7 +133,7 @@ def of_associations(rules: association_definitions.AssociationRules) -> Componen
     }
 
 
-def of_benchmarks(definition: diagnosis.DisparityDefinition) -> Components:
+def of_benchmarks(definition: resampled_summaries.DisparityDefinition) -> Components:
     """Return the components of a definition of benchmarks."""
     return {
         "formulas": _fields(definition),

@@ -75,7 +75,7 @@ def analyse_run(
     tables = [source.folder.table_path(name) for name in ("design", "responses")]
     resolved = dataclasses.replace(resolved, inputs={**resolved.inputs, **{str(path): sha256(path) for path in tables}})
     names = [str(model["name"]) for model in about["models"]]
-    scored = {"run": source.path.name, "definition": str(about["definition"])}
+    scored: dict[str, str | None] = {"run": source.path.name, "definition": str(about["definition"])}
     document = resolved.as_document() | {"models": [{"name": name} for name in names], "scored": scored}
     folder = folder_to_fill(out or default_folder(document, [source.path.name, settings.definition]))
     if folder.place == source.place:
@@ -135,8 +135,8 @@ def _unlike(source: Run, resolved: Resolved) -> str | None:
     if not asked:
         return None
     return (
-        f"{settings.definition} would ask other prompts: {'; '.join(asked)}. Here its readers, formulas and tiers are applied to the prompts "
-        "of this run, so the numbers describe these prompts"
+        f"{settings.definition} would ask other prompts: {'; '.join(asked)}. Here its readers, formulas and tiers are applied to the "
+        "prompts of this run, so the numbers describe these prompts"
     )
 
 

@@ -15,6 +15,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.readers.outcomes import READING_RULE
 from tiltmeter.registry import check_known
 from tiltmeter.runs.counterparts import factors_of
+from tiltmeter.runs.evidence import resting_on
 from tiltmeter.runs.folder import without_foreign
 from tiltmeter.runs.reading_quality import labels_of
 from tiltmeter.study import MEASURES, NAMED, RESPONSES, metric_name
@@ -82,8 +83,8 @@ class Explanation(reports.Result):
 
     def blocks(self) -> list[Block]:
         """Return the blocks that show each step (see `tiltmeter.blocks`)."""
-        said = [self.measure.get(name) for name in ("outcome", "label")]
-        quoted = Response(self.prompt["prompt"], self.response["answer"], *said, prompt_id=self.response["prompt_id"])
+        outcome, label = self.measure.get("outcome"), self.measure.get("label")
+        quoted = Response(self.prompt["prompt"], self.response["answer"], outcome, label, prompt_id=self.response["prompt_id"])
         blocks: list[Block] = [
             Heading(self.title),
             _fields("Prompt", _described(self.prompt)),
@@ -217,8 +218,6 @@ def _informative(rows: LazyFrame) -> DataFrame:
 
 def _counted_findings(run: Run, measures: LazyFrame, model: str, prompt: Mapping[str, Any], outcome: str | None) -> DataFrame:
     """Return the findings of a part and model, with whether they count an attempt, and why not."""
-    from tiltmeter.runs.opened_run import resting_on
-
     findings = run.findings.filter(model=model, part=prompt["part"])
     conditions = findings["evidence"].drop_nulls().unique(maintain_order=True)
     chosen = {one: resting_on(run.folder, one, measures).select(pl.len()).collect().item() > 0 for one in conditions}
