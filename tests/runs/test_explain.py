@@ -85,7 +85,7 @@ def test_a_refused_story_is_called_refused_everywhere() -> None:
             return "I'm sorry, but I can't write that story."
         return Completion(None, refusal="filtered") if ASKED.total() % 4 == 1 else f"{prompt} They were tired."
 
-    run = tm.run("associations/gender", model=story, limit=8, display="none", out="stories")
+    run = tm.run("associations/gender", model=story, limit=4, display="none", out="stories")
     lists = run.table("lists").join(run.measures.select("attempt", "outcome"), on="attempt")
     refused = lists.filter(outcome="refused")
     assert set(refused["problem"]) == {"the model refused", "the provider refused"}
@@ -110,6 +110,7 @@ def test_a_failed_story_says_what_failed() -> None:
     assert failed["problem"].str.starts_with("no response came (").all()
 
 
+@pytest.mark.verify
 def test_phrases_and_concepts_of_a_story() -> None:
     run = tm.run("associations/gender", model="sim/biased", limit=20, display="none", out="stories")
     attempt = run.table("shown")["attempt"][0]

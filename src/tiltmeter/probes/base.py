@@ -319,7 +319,8 @@ class Probe(MeasuredPart):
             measures, settings, None, labels if labels.height and len(self.labels) > 1 and probe.definition.corrected else None
         )
         variants = measures["wording"].unique().sort().to_list()
-        if len(variants) > 1:
+        # The published definition knows no dealt wordings, and its slopes take long.
+        if len(variants) > 1 and (probe.definition.corrected or not _is_dealt(measures)):
             rows += [row | {"key": False} for name in variants for row in probe._rows(measures, settings, name)]
         table = DataFrame(rows, schema_overrides={"bands": GRADES["bands"], "wording": String}, infer_schema_length=None)
         graded = conform(table.with_columns(part=lit(self.name)), GRADES).with_columns(col(Float64).fill_nan(None))
@@ -385,7 +386,7 @@ class Probe(MeasuredPart):
         first = measures.unique("item", keep="first", maintain_order=True)
         rows = DataFrame({"item": items}).join(first, on="item", how="left", maintain_order="left")
         clusters = dict(self.clusters)
-        if measures["wording"].n_unique() > 1 and (measures.select(col.wording.n_unique().over("item") == 1).to_series()).all():
+        if _is_dealt(measures):
             clusters[analysis.WORDINGS] = WORDING
         found = []
         for noun, expression in clusters.items():
@@ -584,6 +585,12 @@ def _memberships(rows: DataFrame, cluster: Expr, *further: str) -> DataFrame:
     """Return one row per row and cluster that it belongs to: `row` (a number), `cluster` and further columns."""
     pairs = rows.select(*further, row=pl.int_range(pl.len()), cluster=cluster)
     return (pairs.explode("cluster") if isinstance(pairs.schema["cluster"], pl.List) else pairs).drop_nulls("cluster")
+
+
+def _is_dealt(measures: DataFrame) -> bool:
+    """Return whether there are several wordings, and each item was asked in one of them."""
+    one_each: bool = measures.select((col.wording.n_unique().over("item") == 1).all()).item()
+    return measures["wording"].n_unique() > 1 and one_each
 
 
 def _deal(rows: DataFrame, names: Sequence[str], seed: int) -> DataFrame:
