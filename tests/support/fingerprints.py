@@ -1,7 +1,7 @@
 """Fingerprints of definitions: what a definition consists of, in digests that change if any of it changes.
 
-A version of a definition is recorded once, in `tests/definitions/fingerprints.yaml`, and never changes: whoever reads "default@3" in a
-run finds the tiers, formulas, tables of the readers and exclusions of that version. A change needs a new version.
+A version of a definition is recorded once, in `tests/definitions/fingerprints.yaml`, and never changes: a reader of "default@3" in a run
+finds the tiers, formulas, tables of the readers and exclusions of that version. A change needs a new version.
 """
 
 from __future__ import annotations

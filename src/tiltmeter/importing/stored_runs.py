@@ -92,8 +92,7 @@ def analyse_run(
         run.problems = [*missing, *run.problems]
         close_parts(run.became, "the run has no response to its prompts")
         run.analyse(run.parts)
-        other = about["definition"] != settings.definition
-        if other:
+        if about["definition"] != settings.definition:
             table = side_by_side(source.findings, source.grades, folder.read("findings"), Run(folder).grades)
             table.write_parquet(folder.path / STAGES / f"{TABLE}.parquet")
             scored["prompts"] = _unlike(source, resolved)
@@ -117,18 +116,20 @@ def _without_costs(model: Mapping[str, Any]) -> dict[str, Any]:
 
 def _unlike(source: Run, resolved: Resolved) -> str | None:
     """Return one sentence that says which other prompts the definition would ask, or None if it would ask the same."""
-    library, design, settings = Library.default(), source.design, resolved.settings
+    library = Library.default()
+    design = source.design
+    settings = resolved.settings
     reworded: dict[str, int] = {}
     items = []
     for part in resolved.study.parts:
-        mine = design.filter(part=part.name)
-        if mine.is_empty():
+        prompts = design.filter(part=part.name)
+        if prompts.is_empty():
             continue
-        if (wording := _other_wording(part, mine, library, settings)) is not None:
+        if (wording := _other_wording(part, prompts, library, settings)) is not None:
             phrase, count = wording
             reworded[phrase] = reworded.get(phrase, 0) + count
-        if changed := _changed(part, mine, library, settings):
-            items.append(f"{part.name} ({changed:,} of {mine.height:,} prompts)")
+        if changed := _changed(part, prompts, library, settings):
+            items.append(f"{part.name} ({changed:,} of {prompts.height:,} prompts)")
     asked = [f"{phrase} ({count:,} of {design.height:,} prompts of this run are not)" for phrase, count in reworded.items()]
     asked += [f"with other items or texts in {', '.join(items)}"] if items else []
     asked += ["with free answers (those of this run were constrained)"] if _is_constrained_only_here(settings) else []
@@ -145,7 +146,7 @@ def _is_constrained_only_here(settings: Settings) -> bool:
     return settings.params.get("answers") == "constrained" and settings.definition != "default"
 
 
-def _other_wording(part: Part, mine: DataFrame, library: Library, settings: Settings) -> tuple[str, int] | None:
+def _other_wording(part: Part, prompts: DataFrame, library: Library, settings: Settings) -> tuple[str, int] | None:
     """Return the wording that a definition uses by default and the number of prompts in others; None if all are asked alike."""
     params = {name: value for name, value in settings.params.items() if name != "wording"}
     usual = _designed(part, library, dataclasses.replace(settings.of_part(part.name), params=params))
@@ -153,28 +154,28 @@ def _other_wording(part: Part, mine: DataFrame, library: Library, settings: Sett
         return None
     names = usual["wording"].unique(maintain_order=True)
     if names.len() == 1:
-        others = mine.filter(col.wording != names[0]).height
-        return (f"in the wording {names[0]}", others) if others else None
+        reworded = prompts.filter(col.wording != names[0]).height
+        return (f"in the wording {names[0]}", reworded) if reworded else None
     dealt = usual.select(*_PLACE, there="wording")
-    others = mine.join(dealt, on=_PLACE, how="left").filter(col.wording.ne_missing(col.there)).height
-    return (f"each item in one of {names.len()} wordings", others) if others else None
+    reworded = prompts.join(dealt, on=_PLACE, how="left").filter(col.wording.ne_missing(col.there)).height
+    return (f"each item in one of {names.len()} wordings", reworded) if reworded else None
 
 
-def _changed(part: Part, mine: DataFrame, library: Library, settings: Settings) -> int:
+def _changed(part: Part, prompts: DataFrame, library: Library, settings: Settings) -> int:
     """Return the number of prompts whose item, or whose text in the same wording, differs under the definition."""
-    names = mine["wording"].unique().to_list()
-    given = settings.params.get("wording", "dealt" if len(names) > 1 else str(names[0]))
+    names = prompts["wording"].unique().to_list()
+    wording = settings.params.get("wording", "dealt" if len(names) > 1 else str(names[0]))
     of_part = settings.of_part(part.name)
-    designed = _designed(part, library, dataclasses.replace(of_part, params={**settings.params, "wording": given}))
+    designed = _designed(part, library, dataclasses.replace(of_part, params={**settings.params, "wording": wording}))
     if designed is None:  # the part has no such wording
         designed = _designed(part, library, of_part)
     if designed is None:
         return 0
-    factors = [name for name in factors_of(mine.schema) if name in designed.columns and name != "wording"]
+    factors = [name for name in factors_of(prompts.schema) if name in designed.columns and name != "wording"]
     content = pl.struct("item", *factors).struct.json_encode()
     items = designed.select(*_PLACE, content_there=content).unique(_PLACE, keep="first")
     texts = designed.select(*_PLACE, "wording", text_there="prompt")
-    here = mine.select(*_PLACE, "wording", "prompt", content=content)
+    here = prompts.select(*_PLACE, "wording", "prompt", content=content)
     both = here.join(items, on=_PLACE, how="left").join(texts, on=[*_PLACE, "wording"], how="left")
     is_other = col.content.ne_missing(col.content_there) | (col.prompt != col.text_there).fill_null(False)
     return both.filter(is_other).height

@@ -94,16 +94,16 @@ class Explanation(reports.Result):
         ]
         if self.labels.height:
             blocks.append(_rows("Labels", self.labels.select("annotator", "about", "read", "label")))
-        known = {*self.prompt, *_OF_PROMPT}
+        repeated = {*self.prompt, *_OF_PROMPT}
         for name, rows in self.stages.items():
             if rows.height and name not in _REPEATED:
-                blocks.append(_rows(f"Stage table {name}", rows.select(pl.exclude(known))))
+                blocks.append(_rows(f"Stage table {name}", rows.select(pl.exclude(repeated))))
         return [*blocks, *self._counting()]
 
     def _reading(self) -> dict[str, Any]:
         """Return the outcome with its reason, the label with its rule, and the other measures."""
-        known = {*RESPONSES, *MEASURES, *self.prompt, READING_RULE, "attempt"}
-        further = {name: value for name, value in self.measure.items() if name not in known}
+        named = {*RESPONSES, *MEASURES, *self.prompt, READING_RULE, "attempt"}
+        further = {name: value for name, value in self.measure.items() if name not in named}
         outcome = self.measure.get("outcome")
         return {
             "outcome": "not measured" if outcome is None else f"{outcome}: {self.reason}",
@@ -115,10 +115,10 @@ class Explanation(reports.Result):
     def _counting(self) -> list[Block]:
         """Return how many findings count the attempt, and the most important of them."""
         counted = self.findings.filter("counted")
-        left_out = self.findings.filter(~col.counted & col.key)
+        excluded = self.findings.filter(~col.counted & col.key)
         of_all = f"{counted.height:,} of {self.findings.height:,} findings of this part and model"
         blocks: list[Block] = [Text(f"The evidence of {of_all} includes this attempt.")]
-        for title, rows in (("Findings that count it", counted), ("Key findings that do not count it", left_out)):
+        for title, rows in (("Findings that count it", counted), ("Key findings that do not count it", excluded)):
             if rows.height:
                 ordered = rows.sort(~col.key, maintain_order=True)
                 blocks.append(_findings(title, ordered))
@@ -196,18 +196,18 @@ def _stage_rows(run: Run, attempt: Mapping[str, Any], part: str) -> dict[str, Da
     """Return the rows of an attempt in the tables of the method, with the concept of each phrase."""
     name = f"{attempt['prompt_id']}#{attempt['repetition']}"
     stages = run.folder.stages()
-    found = {}
+    of_attempt = {}
     for table, rows in stages.items():
         columns = rows.collect_schema().names()
-        mine = rows.filter(model=attempt["model"], part=part) if {"model", "part"} <= set(columns) else rows
+        owned = rows.filter(model=attempt["model"], part=part) if {"model", "part"} <= set(columns) else rows
         if "attempt" in columns:
-            found[table] = mine.filter(attempt=name)
+            of_attempt[table] = owned.filter(attempt=name)
         elif {"prompt_id", "repetition"} <= set(columns):
-            found[table] = mine.filter(prompt_id=attempt["prompt_id"], repetition=attempt["repetition"])
-    if "mentions" in found and "concepts" in stages:
+            of_attempt[table] = owned.filter(prompt_id=attempt["prompt_id"], repetition=attempt["repetition"])
+    if "mentions" in of_attempt and "concepts" in stages:
         concepts = stages["concepts"].select("phrase", "concept").unique("phrase", keep="first")
-        found["mentions"] = found["mentions"].join(concepts, on="phrase", how="left", maintain_order="left")
-    return {table: _informative(rows) for table, rows in found.items()}
+        of_attempt["mentions"] = of_attempt["mentions"].join(concepts, on="phrase", how="left", maintain_order="left")
+    return {table: _informative(rows) for table, rows in of_attempt.items()}
 
 
 def _informative(rows: LazyFrame) -> DataFrame:
@@ -220,10 +220,11 @@ def _counted_findings(run: Run, measures: LazyFrame, model: str, prompt: Mapping
     """Return the findings of a part and model, with whether they count an attempt, and why not."""
     findings = run.findings.filter(model=model, part=prompt["part"])
     conditions = findings["evidence"].drop_nulls().unique(maintain_order=True)
-    chosen = {one: resting_on(run.folder, one, measures).select(pl.len()).collect().item() > 0 for one in conditions}
-    selected = col.evidence.replace_strict(chosen, default=False, return_dtype=pl.Boolean) if chosen else lit(False)
+    holds = {evidence: _selects(run, evidence, measures) for evidence in conditions}
+    selected = col.evidence.replace_strict(holds, default=False, return_dtype=pl.Boolean) if holds else lit(False)
     selected &= _is_about(prompt)
-    counted = selected & (lit(outcome == "answered") | col.metric.str.starts_with(OF_ALL_ATTEMPTS))
+    of_every_attempt = col.metric.str.starts_with(OF_ALL_ATTEMPTS)
+    counted = selected & (lit(outcome == "answered") | of_every_attempt)
     why = (
         pl.when(counted).then(lit(None))
         .when(selected).then(lit(f"its outcome is {outcome}; only answered responses count"))
@@ -234,9 +235,17 @@ def _counted_findings(run: Run, measures: LazyFrame, model: str, prompt: Mapping
     return findings.select(*NAMED, "estimate", "key", selected=selected, counted=counted, why=why)
 
 
+def _selects(run: Run, evidence: str, measures: LazyFrame) -> bool:
+    """Return whether the evidence of a finding selects any of these measures."""
+    count: int = resting_on(run.folder, evidence, measures).select(pl.len()).collect().item()
+    return count > 0
+
+
 def _is_about(prompt: Mapping[str, Any]) -> Expr:
     """Return whether the context and the group of a finding are those of a prompt, as far as its factors name them."""
-    context, groups = prompt.get("context"), [prompt[name] for name in ("identity_1", "identity_2") if prompt.get(name) is not None]
+    context = prompt.get("context")
+    identities = [prompt.get("identity_1"), prompt.get("identity_2")]
+    groups = [identity for identity in identities if identity is not None]
     same_context = col.context.is_null() | (col.context == context) if context is not None else lit(True)
     same_group = col.group.is_null() | col.group.is_in(groups) if groups else lit(True)
     return same_context & same_group
@@ -259,8 +268,8 @@ def _requested(response: Mapping[str, Any]) -> dict[str, Any]:
 
 def _fields(title: str, values: Mapping[str, Any]) -> Table:
     """Return a table with one row per value that is not null."""
-    known = {name: _as_text(value) for name, value in values.items() if value is not None}
-    return Table(title, [Column("field", list(known), "name"), Column("value", list(known.values()), "text")])
+    texts = {name: _as_text(value) for name, value in values.items() if value is not None}
+    return Table(title, [Column("field", list(texts), "name"), Column("value", list(texts.values()), "text")])
 
 
 def _as_text(value: Any) -> str:
@@ -271,8 +280,8 @@ def _rows(title: str, rows: DataFrame) -> Table:
     """Return a table of at most MOST_ROWS rows."""
     texts = rows.head(MOST_ROWS)
     kinds: dict[str, Kind] = {name: "text" if kind == pl.String else "name" for name, kind in texts.schema.items()}
-    left = f"{rows.height - MOST_ROWS:,} more rows are in the table." if rows.height > MOST_ROWS else ""
-    return Table(title, columns_of(texts, kinds), note=left)
+    note = f"{rows.height - MOST_ROWS:,} more rows are in the table." if rows.height > MOST_ROWS else ""
+    return Table(title, columns_of(texts, kinds), note=note)
 
 
 def _findings(title: str, rows: DataFrame) -> Table:
@@ -284,5 +293,5 @@ def _findings(title: str, rows: DataFrame) -> Table:
     columns.append(Column.of(shown, "estimate", "value", "number"))
     if shown["why"].count():
         columns.append(Column.of(shown, "why", kind="text"))
-    left = f"{rows.height - MOST_ROWS:,} more are in `frame()` or --format json." if rows.height > MOST_ROWS else ""
-    return Table(title, columns, lead=len(columns) - 1, note=left)
+    note = f"{rows.height - MOST_ROWS:,} more are in `frame()` or --format json." if rows.height > MOST_ROWS else ""
+    return Table(title, columns, lead=len(columns) - 1, note=note)

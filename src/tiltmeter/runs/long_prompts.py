@@ -72,5 +72,8 @@ def too_long_words(errors: Series, which: str) -> str:
 
 def _numbers(errors: Series, patterns: tuple[str, ...]) -> list[int]:
     """Return the number that the first matching pattern finds in each message."""
-    matches = (next(filter(None, (re.search(one, text) for one in patterns)), None) for text in errors.unique())
-    return [int(match[1].replace(",", "")) for match in matches if match]
+    numbers = []
+    for message in errors.unique():
+        matches = [match for pattern in patterns if (match := re.search(pattern, message))]
+        numbers += [int(match[1].replace(",", "")) for match in matches[:1]]
+    return numbers

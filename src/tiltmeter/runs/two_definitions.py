@@ -73,7 +73,8 @@ def definition_blocks(table: DataFrame, titles: Mapping[str, str], sentence: str
     if rows.is_empty():
         return []
     shown = rows.head(MOST)
-    first, second = (_names(shown[name]) for name in ("definition", "other_definition"))
+    first = _names(shown["definition"])
+    second = _names(shown["other_definition"])
     of_two = {"": first, "other_": second}
     columns = [
         *([Column("model", shown["model"].to_list(), "name")] if shown["model"].n_unique() > 1 else []),
@@ -88,10 +89,10 @@ def definition_blocks(table: DataFrame, titles: Mapping[str, str], sentence: str
     for prefix, name in of_two.items():
         read = shown.select((col(f"{prefix}answered") / col.attempts).fill_nan(None)).to_series().to_list()
         columns.append(Column(f"parsed ({name})", read, "percent", rank=2))
-    left = f" {rows.height - MOST:,} more rows are in the table {TABLE}." if rows.height > MOST else ""
+    rest = f" {rows.height - MOST:,} more rows are in the table {TABLE}." if rows.height > MOST else ""
     levels = shown.filter(col.low.is_not_null())["level"].unique().sort()
     intervals = f", with {' and '.join(f'{100 * level:g}%' for level in levels)} intervals" if levels.len() else ""
-    note = f"The same responses, read and scored under {first} and under {second}{intervals}.{left}"
+    note = f"The same responses, read and scored under {first} and under {second}{intervals}.{rest}"
     warning: list[Block] = [Callout(f"{sentence}.")] if sentence else []
     return [Table("The same responses under two definitions", columns, lead=lead, note=note), *warning]
 
