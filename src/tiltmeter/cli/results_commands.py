@@ -56,9 +56,16 @@ def show(
         int | None,
         typer.Option(min=1, max=o.MOST, metavar="N", help="Number of responses to show with --metric [default: 10].", show_default=False),
     ] = None,
+    explain: Annotated[
+        str | None, typer.Option(metavar="PROMPT_ID", help="Show the way of one response through all stages, and what counts it.")
+    ] = None,
+    repetition: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Number of the response for --explain, from 0 [default: 0].", show_default=False),
+    ] = None,
     output: o.Format = "table",
 ) -> None:
-    """Print the findings of a run, or the responses behind a metric."""
+    """Print the findings of a run, the responses behind a metric, or the way of one response through the run."""
     from polars import DataFrame
 
     from tiltmeter.runs.plain_findings import findings_table
@@ -67,6 +74,15 @@ def show(
     as_json = o.as_json(output)
     _check_combinations(metric, normalised, all_metrics, examples, table)
     run = runs.load(name)
+    if repetition is not None and explain is None:
+        raise InputError("--repetition only applies to one response; add --explain PROMPT_ID, or omit --repetition")
+    if explain is not None:
+        given = {"--metric": metric, "--normalised": normalised, "--all": all_metrics, "--table": table, "--part": part, "--group": group}
+        given |= {"--concept": concept, "--context": context, "--wording": wording}
+        if others := [flag for flag, value in given.items() if value]:
+            raise InputError(f"--explain and {others[0]} cannot be combined; omit one of them")
+        _print_explanation(run.explain(explain, model=model, repetition=repetition), as_json=as_json)
+        return
     if table is not None:
         _refuse_with_table(group=group, concept=concept, context=context, wording=wording)
         _print_method_table(run, table, {"model": model, "part": part}, as_json=as_json)
@@ -94,6 +110,15 @@ def show(
         reports.print_blocks([findings_table("Findings", findings)])
     else:
         reports.print_blocks(runs.blocks_of([run], only={"model": model, "part": part}), everything=all_metrics)
+
+
+def _print_explanation(explanation: runs.Explanation, *, as_json: bool) -> None:
+    if not as_json:
+        reports.print_blocks(explanation.blocks(), everything=True)
+        return
+    stages = {name: rows.to_dicts() for name, rows in explanation.stages.items()}
+    found = {"prompt": explanation.prompt, "response": explanation.response, "measure": explanation.measure, "reason": explanation.reason}
+    reports.print_json({**found, "labels": explanation.labels, "stages": stages, "findings": explanation.findings})
 
 
 def _print_normalised(run: runs.Run, findings: DataFrame, *, as_json: bool) -> None:

@@ -47,7 +47,7 @@ from tiltmeter.probes.metric import (
 )
 from tiltmeter.probes.second_reader import read_with_judge
 from tiltmeter.prompt_templates import Wording, fill, wordings
-from tiltmeter.readers.outcomes import decide_outcome
+from tiltmeter.readers.outcomes import READING_RULE, decide_outcome
 from tiltmeter.registry import check_known
 from tiltmeter.study import (
     DESIGN,
@@ -182,9 +182,13 @@ class Probe(MeasuredPart):
         """
 
     def read(self, answers: DataFrame) -> DataFrame:
-        """Read the answers: return `outcome`, `label` and further columns, one row per row of `answers` (`answer` and the factors)."""
+        """Read the answers: return `outcome`, `label` and further columns, one row per row of `answers` (`answer` and the factors).
+
+        A column `rule` of the reader, the rule that gave the label, is kept as READING_RULE.
+        """
         assert self.readers is not None
         read = (self.readers.tolerant if self.definition.corrected else self.readers.strict)(answers)
+        read = read.rename({"rule": READING_RULE}, strict=False)
         return read_allowed(read, answers, self.allowed_answers) if ALLOWED in answers.columns and self.allowed_answers else read
 
     @abstractmethod
@@ -326,7 +330,8 @@ class Probe(MeasuredPart):
             measures, settings, None, labels if labels.height and len(self.labels) > 1 and probe.definition.corrected else None
         )
         variants = measures["wording"].unique().sort().to_list()
-        if len(variants) > 1:
+        # The published definition knows no dealt wordings, and its slopes take long.
+        if len(variants) > 1 and (probe.definition.corrected or not _is_dealt(measures)):
             rows += [row | {"key": False} for name in variants for row in probe._rows(measures, settings, name)]
         table = DataFrame(rows, schema_overrides={"bands": GRADES["bands"], "wording": String}, infer_schema_length=None)
         graded = conform(table.with_columns(part=lit(self.name)), GRADES).with_columns(col(Float64).fill_nan(None))
@@ -392,7 +397,7 @@ class Probe(MeasuredPart):
         first = measures.unique("item", keep="first", maintain_order=True)
         rows = DataFrame({"item": items}).join(first, on="item", how="left", maintain_order="left")
         clusters = dict(self.clusters)
-        if measures["wording"].n_unique() > 1 and (measures.select(col.wording.n_unique().over("item") == 1).to_series()).all():
+        if _is_dealt(measures):
             clusters[analysis.WORDINGS] = WORDING
         found = []
         for noun, expression in clusters.items():
@@ -669,6 +674,12 @@ def _memberships(rows: DataFrame, cluster: Expr, *further: str) -> DataFrame:
     """Return one row per row and cluster that it belongs to: `row` (a number), `cluster` and further columns."""
     pairs = rows.select(*further, row=pl.int_range(pl.len()), cluster=cluster)
     return (pairs.explode("cluster") if isinstance(pairs.schema["cluster"], pl.List) else pairs).drop_nulls("cluster")
+
+
+def _is_dealt(measures: DataFrame) -> bool:
+    """Return whether there are several wordings, and each item was asked in one of them."""
+    one_each: bool = measures.select((col.wording.n_unique().over("item") == 1).all()).item()
+    return measures["wording"].n_unique() > 1 and one_each
 
 
 def _deal(rows: DataFrame, names: Sequence[str], seed: int) -> DataFrame:

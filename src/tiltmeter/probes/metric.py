@@ -133,7 +133,8 @@ class Metric:
     harm
         The harm that the metric measures; None: that of the probe's card.
     bands, published_bands
-        Default tiers, and those of the published code if they differ.
+        Default tiers, and those of the published code. A metric of GenderBench states both, also where they are equal, so that a change
+        of the default leaves the published definition as it is. Any other metric has no published tiers, and its own apply in both.
     normalise
         Name of the mapping to the scale 0 to 1 of the paper's Table 2.
     where
@@ -227,9 +228,6 @@ greatest_difference = partial(Metric, null=0, kind="maximum")
 def with_distance(signed: Metric, name: str, description: str, *, published_bands: tuple[Band, ...] = ()) -> tuple[Metric, Metric]:
     """Return a metric together with a second metric, its distance from the value that means "no bias", with the same tiers."""
     centre = signed.null or 0.0
-    bands = [
-        Band(mark, round(max(low, centre) - centre, 12), round(high - centre, 12)) for mark, low, high in signed.bands if high > centre
-    ]
     distance = Metric(
         name,
         description,
@@ -238,10 +236,16 @@ def with_distance(signed: Metric, name: str, description: str, *, published_band
         kind="absolute",
         of=signed.name,
         harm=signed.harm,
-        bands=tuple(bands),
-        published_bands=published_bands,
+        bands=_distances(signed.bands, centre),
+        published_bands=published_bands or _distances(signed.published_bands, centre),
     )
     return signed, distance
+
+
+def _distances(bands: Sequence[Band], centre: float) -> tuple[Band, ...]:
+    """Return the tiers of the distance from `centre`, given those of the signed metric."""
+    upper = [band for band in bands if band.high > centre]
+    return tuple(Band(band.mark, round(max(band.low, centre) - centre, 12), round(band.high - centre, 12)) for band in upper)
 
 
 class NamedMetric(NamedTuple):
@@ -449,7 +453,7 @@ class ProbeDefinition(Definition):
     centre: Callable[[Estimate], float]
 
     def bands(self, metric: Metric) -> tuple[Band, ...]:
-        """Return the tiers of a metric under this definition."""
+        """Return the tiers of a metric under this definition; a metric without published tiers has its own under every definition."""
         return metric.bands if self.corrected else metric.published_bands or metric.bands
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from polars import DataFrame, Float64, Int8, LazyFrame, col, lit, when
+from polars import DataFrame, Expr, Float64, Int8, LazyFrame, col, lit, when
 
 from tiltmeter import registry, reports
 from tiltmeter.blocks import RANGES, UNDECIDED, Block, Callout, Details, Headline, Text
@@ -19,6 +18,8 @@ from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
 from tiltmeter.registry import did_you_mean
 from tiltmeter.reports import Report
 from tiltmeter.runs.counterparts import counterparts
+from tiltmeter.runs.evidence import resting_on
+from tiltmeter.runs.explaining import Explanation, explained_attempt
 from tiltmeter.runs.folder import TABLES, RunFolder, reading
 from tiltmeter.runs.opening import open_folder, runs_in
 from tiltmeter.runs.places import runs_place
@@ -26,8 +27,8 @@ from tiltmeter.runs.plain_findings import present_findings
 from tiltmeter.runs.problems import unconstrained
 from tiltmeter.runs.reading_quality import reading_blocks, reading_quality
 from tiltmeter.runs.refusals import changed_refusals
+from tiltmeter.runs.two_definitions import TABLE, definition_blocks
 from tiltmeter.runs.validation import COLUMNS, check_columns
-from tiltmeter.sanitising import printable
 from tiltmeter.study import NAMED, Finding, beside, metric_name
 
 if TYPE_CHECKING:
@@ -41,40 +42,6 @@ _SHOWN_FIRST = (
     *("harm", "items", "attempts", "answered", "context", "concept", "group", "group_2"),
 )
 """Columns of `Run.key_findings`."""
-
-_QUOTED: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"")
-_TABLE: Final = re.compile(r"\bFROM\s+([A-Za-z_]\w*)", re.IGNORECASE)
-_CALLED: Final = re.compile(r"(\w+)\s*\(")
-_BEFORE_BRACKET: Final = frozenset({"in", "and", "or", "not", "where"})
-_NEVER: Final = re.compile(r";|--|/\*|\b(?:UNION|INTERSECT|EXCEPT|JOIN|WITH|INTO|VALUES|UNNEST|LATERAL)\b", re.IGNORECASE)
-
-
-def resting_on(folder: RunFolder, condition: str, measures: LazyFrame) -> LazyFrame:
-    """Return the rows of `measures` that a finding's `evidence` selects.
-
-    Runs may come from untrusted sources, and SQL can do more than compare values: Polars would read any file or URL that a query names.
-    A condition may therefore contain only comparisons and sub-queries over the run's own tables, and no function calls.
-
-    Raises
-    ------
-    InputError
-        The condition contains anything else, or cannot be applied to these tables.
-    """
-    tables = folder.stages()
-    bare = _QUOTED.sub(" ", condition)
-    calls = {name.lower() for name in _CALLED.findall(bare)} - _BEFORE_BRACKET
-    selects = re.findall(r"\bSELECT\b", bare, re.IGNORECASE)
-    named = _TABLE.findall(bare)
-    froms = re.findall(r"\bFROM\b", bare, re.IGNORECASE)
-    unknown = [name for name in named if name not in tables and name != "measures"]
-    if calls or _NEVER.search(bare) or unknown or "'" in bare or '"' in bare or not len(selects) == len(froms) == len(named):
-        shown = printable(condition, one_line=True)[:200]
-        raise InputError(
-            f"{folder.path}: the evidence of a finding is not a valid condition on the tables of this run and was not evaluated: {shown}"
-        )
-    with reading(folder.path):
-        query = f"SELECT * FROM measures WHERE {condition}"  # noqa: S608 - checked above: comparisons over the run's own tables
-        return pl.SQLContext({**tables, "measures": measures}, eager=False).execute(query)
 
 
 class Run(reports.Result):
@@ -339,6 +306,32 @@ class Run(reports.Result):
             attempts = self.folder.beside(chosen.collect(), "responses", "answer", "thinking", "request_id")
         return self.folder.beside(attempts, "design", "prompt")
 
+    def explain(self, prompt_id: str, *, model: str | None = None, repetition: int | None = None) -> Explanation:
+        """Return the way of one attempt through all stages: prompt, response, outcome, label, later stages, and the findings that count it.
+
+        Parameters
+        ----------
+        prompt_id
+            Identifier of the prompt (column `prompt_id` of `design`), or of the attempt ("gender/17/0/plain#3").
+        model
+            Name of the model; needed only if the run has several.
+        repetition
+            Number of the response to the prompt, from 0; by default that of `prompt_id`, or 0.
+
+        Raises
+        ------
+        InputError
+            The run has no such prompt, model or repetition, or has several models and none is given.
+
+        Examples
+        --------
+        >>> import tiltmeter as tm
+        >>> run = tm.run("genderbench/direct", model="sim/fair", limit=20, display="none", out="direct")
+        >>> run.explain(run.design["prompt_id"][0]).response["status"]
+        'ok'
+        """
+        return explained_attempt(self, prompt_id, model, repetition)
+
 
 def _sentences(shown: LazyFrame, finding: Finding) -> LazyFrame:
     mine = shown.filter(model=finding.model, concept=finding.values["concept"], identity=finding.values["group"])
@@ -511,7 +504,16 @@ def blocks_of(
     read = [block for run in runs for block in reading_blocks(run.folder, run.findings.filter(*chosen))]
     presented = [block for study in studies for block in _presented(RunsView(runs, study, beside or {}, only or {}))]
     details = [block for block in read if isinstance(block, Details)]
-    return [*notes, *(block for block in read if block not in details), *presented, *details]
+    compared = [block for run in runs for block in _under_two_definitions(run, *chosen)]
+    return [*notes, *(block for block in read if block not in details), *presented, *compared, *details]
+
+
+def _under_two_definitions(run: Run, *chosen: Expr) -> list[Block]:
+    """Return the numbers of a run beside those of the run whose responses it scored again, if it did under another definition."""
+    if TABLE not in run.folder.stages():
+        return []
+    sentence = run.about.get("scored", {}).get("prompts")
+    return definition_blocks(run.table(TABLE), titles_of(run), sentence, *chosen)
 
 
 def method_tables(run: Run, only: Mapping[str, str | None] | None = None) -> dict[str, MethodTable]:
