@@ -23,6 +23,7 @@ from tiltmeter.associations.significance import counts as association_counts
 from tiltmeter.benchmarks import configurations, diagnosis, resampled_summaries
 from tiltmeter.datasets import Library
 from tiltmeter.probes import bbq, business_vocabulary, discrimination_tamkin, diversity_med_qa, hiring_an, metric as metrics, shared
+from tiltmeter.probes.base import Probe
 from tiltmeter.probes.paper_suite import SUITE, load_probe
 from tiltmeter.readers import genderbench
 
@@ -89,18 +90,25 @@ def of_probes(definition: metrics.ProbeDefinition) -> Components:
     read = {name: described(getattr(probe.readers, side)) if probe.readers else side for name, probe in probes.items()}
     library = Library.default()
     fields = ("low", "high", "null", "kind", "of", "key", "harm", "normalise", "where")
+    if definition.corrected:
+        fields += ("tested_by",)
+    computed = {f"{name}/{one.name}": one for name, probe in probes.items() for one in _metrics_of(probe, definition)}
     return {
-        "tiers": {f"{name}/{one.name}": definition.bands(one) for name, probe in probes.items() for one in probe.metrics},
-        "metrics": {
-            f"{name}/{one.name}": [getattr(one, field) for field in fields] for name, probe in probes.items() for one in probe.metrics
-        },
+        "tiers": {name: definition.bands(one) for name, one in computed.items()},
+        "metrics": {name: [getattr(one, field) for field in fields] for name, one in computed.items()},
         "formulas": {name: described(getattr(definition, name)) for name in ("resample", "estimate", "mark", "centre")},
-        "levels": [metrics.MIN_READABLE, metrics.MARK_LEVEL] if definition.corrected else [metrics.MIN_READABLE],
+        "levels": [metrics.MIN_READABLE, metrics.MARK_LEVEL, metrics.WORST_LEVEL] if definition.corrected else [metrics.MIN_READABLE],
         "labels": {name: probe.labels for name, probe in probes.items()},
         "readers": {"of probes": read, "tables": _tables("readers/data") if definition.corrected else _patterns(genderbench)},
         "exclusions": _exclusions_of_probes(definition),
         "data": {name: [library.entry(one).sha256 for one in probe.data] for name, probe in probes.items()},
     }
+
+
+def _metrics_of(probe: Probe, definition: metrics.ProbeDefinition) -> list[metrics.Metric]:
+    """Return the metrics that a definition computes; those that test another metric belong to the default definition."""
+    tests = {one.tested_by for one in probe.metrics}
+    return [one for one in probe.metrics if definition.corrected or one.name not in tests]
 
 
 def _exclusions_of_probes(definition: metrics.ProbeDefinition) -> Components:
