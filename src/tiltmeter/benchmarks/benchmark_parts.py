@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
-from polars import DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
+from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter.benchmarks.configurations import (
     BASELINE,
@@ -18,6 +18,7 @@ from tiltmeter.benchmarks.configurations import (
     NO_ROLE,
     SLOT,
     VALUE,
+    WITHOUT_NAMES,
     BenchmarkOptions,
     Configurations,
     configurations_of,
@@ -106,8 +107,10 @@ class Answers(Part):
 
         Returns
         -------
-        Tables `measures` (with the columns `value:FEATURE` and `baseline:FEATURE` for each feature), `unscored`, `clusters`, `further`.
+        Tables `measures` (with the columns `value:FEATURE`, `baseline:FEATURE` and `without names:FEATURE` for each feature; see
+        `configurations`), `unscored`, `clusters`, `further`.
         """
+        from tiltmeter.benchmarks.diagnosis import replaces_names
         from tiltmeter.features import measure_features, open_features
 
         options = options_of(settings)
@@ -124,13 +127,17 @@ class Answers(Part):
         scored = found.values.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
         outcome = pl.coalesce(without, decide_outcome(answered=scored))
         label = when(scored).then(found.values.to_series(0).round(PLACES).cast(String))
-        values = found.values.select(pl.all().name.prefix(VALUE))
+        decisions = [column.name for column in found.columns if column.decision]
+        values = found.values.with_columns(col(decisions).cast(Boolean)).select(pl.all().name.prefix(VALUE))
         made = [pl.select(outcome=outcome, label=label), grouped.select("generation", "subject"), values]
         if options.clusters is not None:
             membership, tables["clusters"] = self.clusters(texts, answers, settings, tools)
             made.append(membership.select(pl.all().name.prefix(VALUE)))
         if found.baselines is not None:
             made.append(found.baselines.select(pl.all().name.prefix(BASELINE)))
+            if replaces_names(settings.definition):
+                calibrated = without_names(opened, texts, answers["baseline"], group_names(answers, options))
+                made.append(calibrated.select(pl.all().name.prefix(WITHOUT_NAMES)))
         return {"measures": pl.concat(made, how="horizontal"), **tables}
 
     def clusters(self, texts: Series, answers: DataFrame, settings: Settings, tools: Tools) -> tuple[DataFrame, DataFrame]:
@@ -168,7 +175,8 @@ class Answers(Part):
     def to_label(self, view: RunView) -> DataFrame:
         """See Part.to_label: the value of each feature of each text."""
         features = [name for name in view.measures.columns if name.startswith(VALUE)]
-        values = view.measures.unpivot(features, index=["prompt_id", "repetition", "outcome", "subject"], variable_name="about")
+        numbers_of_texts = view.measures.with_columns(col(features).cast(Float64))
+        values = numbers_of_texts.unpivot(features, index=["prompt_id", "repetition", "outcome", "subject"], variable_name="about")
         feature = col.about.str.strip_prefix(VALUE)
         question = pl.format("What is the value of {} for this text?", feature)
         numbers = dict.fromkeys(("allowed", "meaning"), lit(Series([[]], dtype=pl.List(String))).first())
@@ -490,6 +498,45 @@ def names_of(answers: DataFrame) -> list[str]:
     """Return the names of groups (concepts and keywords) in the prompts, sorted."""
     naming = [name for name in ("concept", "keyword") if name in answers.columns]
     return pl.concat([answers[name] for name in naming]).drop_nulls().unique().sort().to_list()
+
+
+def group_names(answers: DataFrame, options: BenchmarkOptions) -> list[str]:
+    """Return the names of the compared groups, with and without an article; empty if groups are not named in texts."""
+    naming = [name for name in ("concept", "keyword") if name in options.groups and name in answers.columns]
+    if not naming:
+        return []
+    names = pl.concat([answers[name] for name in naming]).drop_nulls().unique().sort().to_list()
+    return [*names, *(f"the {name}" for name in names)]
+
+
+def without_names(features: Sequence[Feature], texts: Series, baselines: Series, names: Sequence[str]) -> DataFrame:
+    """Compute calibrated features: those of each text minus those of its baseline, with one word in place of the groups' names.
+
+    A measuring tool that reacts to a name reacts to each occurrence of it. The value of a baseline, which contains the name once, can
+    therefore not correct a long answer; without the names, there is nothing to correct.
+
+    Parameters
+    ----------
+    features
+        Open features. Columns that are not calibrated, such as distances, are omitted.
+    texts, baselines
+        Strings, nulls allowed, of equal length.
+    names
+        Names of the groups, which are replaced as whole words, whatever their case.
+
+    Returns
+    -------
+    One row per text and one column per calibrated column of the features; null if the text or the baseline has no value.
+    """
+    from tiltmeter.features import mask_words, measure_features
+
+    if names:
+        texts, baselines = mask_words(texts, names), mask_words(baselines, names)
+    measured = measure_features(features, texts, baselines)
+    of_baselines = measured.baselines
+    assert of_baselines is not None
+    differences = (measured.values[column.name] - of_baselines[column.name] for column in measured.columns if column.calibrated)
+    return DataFrame(differences)
 
 
 def _tables(rows: DataFrame, measured: Measured, settings: Settings, encoder: str, also: set[str], tools: Tools) -> Iterator[DataFrame]:

@@ -42,6 +42,8 @@ from tiltmeter.study import Definition
 
 Layout = list[Index]
 FEWEST_UNITS = 5  # units with rarer sets of groups are pooled for resampling
+FEWEST_VALUES = 5
+"""Smallest number of values of a group for which the default definition gives an interval or a test of the group."""
 BLOCK_CELLS = 128_000  # values of an average group in a block of resamples: 1 MB, which fits in the cache and keeps call overhead small
 TABLE_CELLS = 24_000_000  # values of all statistics, groups and resamples in a chunk of columns: 192 MB
 ALONE_CELLS = 4_000_000  # total number of values drawn, below which a single thread is faster
@@ -52,6 +54,10 @@ class DisparityDefinition(Definition):
     """Definition with the formulas of statistics and comparisons: the default ones, or those of the package `sagedbias`."""
 
     formulas: Formulas = DEFAULT_FORMULAS
+    names_replaced: bool = True
+    """Whether calibration replaces the names of the groups before it subtracts the value of the baseline."""
+    calibrated_keys: bool = True
+    """Whether the key numbers are calibrated where there is a baseline, and form a family of q-values of their own."""
 
 
 def _random_numbers(seed: list[int], first: int, last: int, count: int) -> Floats:
@@ -244,7 +250,27 @@ def _computed_chunk(design: Design, request: SummaryRequest, columns: slice) -> 
         for s, name in enumerate(request.statistics):
             if name == "selection_rate":
                 impacts[:, s] = _impact_ratios(observed[s], drawn[s], null[s], high[s], request)
-    return Computed(observed, low, high, rows, *(np.stack(part) for part in zip(*compared, strict=True)), *impacts, *others)
+    computed = Computed(observed, low, high, rows, *(np.stack(part) for part in zip(*compared, strict=True)), *impacts, *others)
+    return _without_few_values(computed) if request.formulas.studentised else computed
+
+
+def _without_few_values(computed: Computed) -> Computed:
+    """Remove the intervals and p-values that rest on fewer than FEWEST_VALUES values.
+
+    They are those of a group with fewer values, those of a group whose other groups have fewer values together, and those of comparisons
+    of all groups if fewer than two groups have enough values.
+    """
+    rows = computed.rows
+    few = rows < FEWEST_VALUES
+    few_others = rows.sum(axis=-1, keepdims=True) - rows < FEWEST_VALUES
+    incomparable = (~few).sum(axis=-1, keepdims=True) < 2
+    removed = {
+        ("impact_low", "impact_high"): few,
+        ("difference_low", "difference_high", "difference_p"): few | few_others,
+        ("compared_low", "compared_high", "p"): incomparable,
+    }
+    values = {name: np.where(mask, np.nan, getattr(computed, name)) for names, mask in removed.items() for name in names}
+    return computed._replace(**values)
 
 
 def rows_with_value(values: Floats, design: Design) -> Index:
@@ -296,7 +322,9 @@ def reach_of(design: Design, request: SummaryRequest) -> Floats:
 
 
 def group_intervals(observed: Floats, drawn: Floats, rows: Index, reach: Floats, request: SummaryRequest) -> tuple[Floats, Floats]:
-    """Compute bootstrap intervals of all statistics, shape (S, C, G); NaN for groups with a single row.
+    """Compute bootstrap intervals of all statistics, shape (S, C, G); NaN for groups with too few rows.
+
+    The default definition needs FEWEST_VALUES rows, the other one two.
 
     Intervals of smooth statistics are t intervals with the bootstrap standard error, those of others are percentiles. Where all resamples
     of a share or a mean agree, the interval is the exact bound (see `stats.rare_event_interval`).
@@ -311,7 +339,8 @@ def group_intervals(observed: Floats, drawn: Floats, rows: Index, reach: Floats,
         half = stdtrit(rows - 1.0, (1.0 + request.level) / 2.0) * np.sqrt(_squared_errors(drawn, rows))
         low, high = np.where(smooth, (observed - half, observed + half), (low, high))
     low, high = np.where(agreed, (observed - slack, observed + slack), (low, high))
-    unknown = np.isnan(observed) | (rows < 2)
+    fewest = FEWEST_VALUES if request.formulas.studentised else 2
+    unknown = np.isnan(observed) | (rows < fewest)
     return np.where(unknown, np.nan, np.maximum(low, reach[0])), np.where(unknown, np.nan, np.minimum(high, reach[1]))
 
 
@@ -420,6 +449,8 @@ def _comparisons(
         if comparison.none is not None:
             share = None if tested is None else _least_share(tested, here, request.level)
             low, high = _lifted_ends(comparison, raw, samples, relabelled, share, request.level)
+            if comparison.extreme < 0 and request.formulas.studentised:
+                high = np.where(raw <= 0.0, np.fmax(high, _highest_ratio(here, group_high, groups["min"])), high)
         elif comparison.group in ("max", "min") and not comparison.extreme:
             # The interval of the group that is observed as largest or smallest; in resamples, it may be another group.
             low, high = (np.take_along_axis(side, np.maximum(group, 0)[:, None], axis=1)[:, 0] for side in (group_low, group_high))
@@ -453,6 +484,16 @@ def _lifted_ends(
     floor = None if share is None else share * distance
     low, high = lifted_interval(distance, sign * (samples - none), sign * (relabelled - none), level, floor)
     return (low, high) if sign > 0 else (np.maximum(none - high, 0.0), none - low)
+
+
+def _highest_ratio(here: GroupValues, group_high: Floats, smallest: Index) -> Floats:
+    """Compute the upper end of the smallest value divided by the largest value, shape (C,).
+
+    It is used if the smallest value is 0. The ratio is then 0 in nearly all resamples, which says nothing about its upper end; the interval
+    of the group does (where all values agree, it is the exact bound).
+    """
+    upper = np.take_along_axis(group_high, smallest[:, None], axis=1)[:, 0]
+    return np.minimum(ratio(upper, here.max), 1.0)
 
 
 def _groups_of(here: GroupValues) -> dict[str, Index]:
