@@ -137,7 +137,6 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
     topics, rows = wide.filter(is_topic), wide.filter(~is_topic)
     raw, tool = rows.filter(~col.calibrated), rows.filter(context=BASELINES)
     keys = rows.filter("key")
-    key_numbers = beside(numbers, wide.select(*PLACE, of_key="key"), *PLACE).filter("of_key")
     measured = numbers.filter(~col.calibrated)
     features = measured.filter(~is_topic)["feature"].unique(maintain_order=True).to_list()
     asked = keys.filter(col.feature.is_in(features[:1]))
@@ -164,7 +163,8 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
     blocks.append(_table(title, keys, " ".join([*(f"Method: {one}." for one in methods), OF_THE_ANSWERS])))
     first = rows.filter(col.feature.is_in(features[:1]))
     blocks.append(_intervals("Range of means", "range", first, 0.0))
-    blocks += [_heatmap(key_numbers, one) for one in features[:1] if keys.height]
+    mapped = numbers.filter("calibrated") if asked["calibrated"].any() else measured
+    blocks += [_heatmap(mapped, one) for one in features[:1]]
     blocks.append(Details("How to read these numbers", [Text(one) for one in HOW_TO_READ]))
     if tool.height:
         blocks.append(Details("Bias of the tool", [_table("Bias of the tool", tool, TOOL_NOTE)]))
