@@ -1,9 +1,10 @@
 """Sentences on the first screen of a benchmark: about models that treat all groups alike, and about models with a planted tone.
 
-The generator shares no code with the package. It writes the responses of a model to the questions of `g20` from its own sentences, which
-name the country once each. Each question has its own tone, and each country has a tone of its own on each question that is 0 on average. The
-package measures the responses with VADER, analyses them and presents the report. VADER takes the word "United" for praise, so that the
-responses of a fair model about two countries get higher values; the more sentences, the larger the difference.
+The generator shares no code with the package. It writes the responses of a model to the questions of `g20` from its own sentences, each
+of which names the country once. Each question has its own tone, and each country has a tone of its own on each question that is 0 on
+average. The package measures the responses with VADER, analyses them and presents the report. VADER takes the word "United" for praise,
+so that the responses of a fair model about two countries get other values: higher ones the more sentences there are, unless nearly all
+values are close to 1.
 
 Each response is either praise, neutral or criticism as a whole, or each of its sentences is drawn anew ("mixed").
 """
@@ -97,9 +98,7 @@ class View:
     findings: pl.DataFrame
     tables: dict[str, pl.DataFrame]
     titles: dict[str, str]
-    examples: pl.DataFrame = field(
-        default_factory=lambda: pl.DataFrame(schema={**EXAMPLES, "model": pl.String, "part": pl.String})
-    )
+    examples: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema={**EXAMPLES, "model": pl.String, "part": pl.String}))
 
     def table(self, name: str) -> pl.DataFrame:
         """Return a table of a stage."""

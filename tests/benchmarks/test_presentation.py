@@ -181,7 +181,10 @@ def of_three(differences: Sequence[float], q: Sequence[float], range_q: float = 
         number("range", "none", 0.7, q=0.001),
         *(number("mean", "none", 0.1 * at, group, calibrated=True) for at, group in enumerate(THREE)),
         *(number("mean", "none", 0.3 * at, group) for at, group in enumerate(THREE)),
-        *(number("apart", "none", size, group, calibrated=True, q=q[at]) for at, (group, size) in enumerate(zip(THREE, differences, strict=True))),
+        *(
+            number("apart", "none", size, group, calibrated=True, q=q[at])
+            for at, (group, size) in enumerate(zip(THREE, differences, strict=True))
+        ),
         *(number("apart", "none", -size, group, q=0.001) for group, size in zip(THREE, differences, strict=True)),
         number("range", "baseline", 0.4, q=baseline_q),
     ]

@@ -106,7 +106,7 @@ def test_the_plan_covers_the_range_and_warns_of_a_size_that_cannot_decide(tiltme
     assert not enough[1]
     repeated, _ = planned("benchmarks/g20", "-P", "roles=none", "--repeats", "4")
     assert repeated == {metric: pytest.approx(value * 0.625**0.5) for metric, value in whole.items()}, "half of the variance"
-    apart, warnings = planned("benchmarks/religions", "-P", "roles=none")
+    _, warnings = planned("benchmarks/religions", "-P", "roles=none")
     assert "about 69 items (this benchmark has 12)" in warnings[0]
     assert not planned("benchmarks/g20", "-P", "features=builtins:len")[0], "the range of one's own function is not known"
 
@@ -334,12 +334,37 @@ def test_a_feature_that_returns_true_or_false_is_a_decision(tmp_path: Path, monk
 
     def headline(feature: str) -> str:
         run = tm.analyse(
-            tmp_path / "answers.csv", study="benchmarks", text="answer", group="who", params={"features": f"decided:{feature}"}, out=tmp_path / feature
+            tmp_path / "answers.csv",
+            study="benchmarks",
+            text="answer",
+            group="who",
+            params={"features": f"decided:{feature}"},
+            out=tmp_path / feature,
         )
-        return str(run.headline)
+        return run.headline
 
     assert "below 0.8 (four-fifths rule)" in headline("hired")
     assert "four-fifths" not in headline("score"), "a score of 0 or 1 is not declared as a decision"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_column_of_true_and_false_is_a_decision(tmp_path: Path, suffix: str) -> None:
+    rng = np.random.default_rng(7)
+    rows = [(group, bool(rng.random() < share)) for group, share in (("a", 0.9), ("b", 0.3)) for _ in range(80)]
+    table = pl.DataFrame(rows, schema=["who", "accepted"], orient="row").with_columns(score=pl.col("accepted").cast(pl.Float64))
+    path = tmp_path / f"decisions.{suffix}"
+    if suffix == "csv":
+        table.write_csv(path)
+    else:
+        table.write_parquet(path)
+
+    def headline(column: str) -> str:
+        run = tm.analyse(path, study="benchmarks", group="who", feature=column, out=tmp_path / column)
+        return run.headline
+
+    assert "accepted is higher for a than for b" in headline("accepted")
+    assert "below 0.8 (four-fifths rule)" in headline("accepted")
+    assert "four-fifths" not in headline("score")
 
 
 @pytest.mark.verify

@@ -268,7 +268,7 @@ def _wide(numbers: DataFrame) -> DataFrame:
     """Return a row for each condition and feature, measured and calibrated, with the columns of SHOWN, `key` and `decision`."""
     share = when(col.attempts > 0).then(col.answered / col.attempts)
     wide = numbers.filter(comparison="range", statistic="mean").select(*PLACE, "label", "words", "key", share.alias("answered"))
-    alpha = 1 - numbers["level"].first() if numbers.height else 0.0
+    alpha = 1 - numbers["level"][0] if numbers.height else 0.0
     for name, (comparison, statistic) in MEASURES.items():
         mine = numbers.filter(col.comparison.eq_missing(lit(comparison)), col.group.is_null(), statistic=statistic)
         measured = mine.select(
@@ -386,7 +386,8 @@ def _groups(numbers: DataFrame, different: DataFrame, asked: DataFrame, level: f
     if mine.height < 2:
         return []
     null_value = None if line.is_empty() else line[0]
-    rows = [IntervalRow("", *values, null_value=null_value) for values in mine.select("group", "estimate", "low", "high").iter_rows()]
+    values = mine.select("group", "estimate", "low", "high").iter_rows()
+    rows = [IntervalRow("", group, estimate, low, high, null_value=null_value) for group, estimate, low, high in values]
     differs = when(col.from_others > 0).then(lit("higher than the others'")).when(col.from_others < 0).then(lit("lower than the others'"))
     further = [Column("the mean is", mine.select(differs).to_series().to_list())] if mine["from_others"].count() else []
     kind = f"{about['words']}, calibrated," if about["calibrated"] else about["words"]
@@ -413,7 +414,13 @@ def _feature(feature: str, rows: DataFrame, numbers: DataFrame, examples: DataFr
     blocks: list[Block] = [
         _table(f"Disparity of {words} between groups, measured and calibrated (minus the baseline)", mine),
         _intervals(f"Range of the means of {words}", "range", mine, 0.0),
-        _intervals("Impact ratio", "ratio", mine, FOUR_FIFTHS if mine["ratio_decision"].any() else None, note if mine["ratio_decision"].any() else ""),
+        _intervals(
+            "Impact ratio",
+            "ratio",
+            mine,
+            FOUR_FIFTHS if mine["ratio_decision"].any() else None,
+            note if mine["ratio_decision"].any() else "",
+        ),
         *(_heatmap(one, feature) for _, one in numbers.filter(feature=feature).group_by("calibrated", maintain_order=True)),
     ]
     others = numbers.filter(comparison="minus_others", statistic="mean", feature=feature)

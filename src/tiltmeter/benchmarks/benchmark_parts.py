@@ -335,7 +335,7 @@ class OwnAnswers(Answers):
         known = pl.any_horizontal(col(self._given).is_not_null())
         made = with_groups(answers, options_of(settings)).with_columns(
             outcome=when(known).then(lit("answered")).otherwise(lit("empty")),
-            label=when(known).then(col(self._given[0]).round(PLACES).cast(String)),
+            label=when(known).then(col(self._given[0]).cast(Float64).round(PLACES).cast(String)),
         )
         return {"measures": made.select("outcome", "label", "generation", "subject")}
 

@@ -82,7 +82,6 @@ def replaces_names(definition: str) -> bool:
     return DEFINITIONS[definition].names_replaced
 
 
-
 NO_VALUES = "no value in any group"
 ONE_GROUP = "only one group has a value"
 NEEDS_BASELINE = "needs the column's baseline"
@@ -103,7 +102,8 @@ class Diagnosis(NamedTuple):
     disparities: DataFrame
     """One row for each statistic, comparison and column: `statistic`, `comparison`, `column`, `estimate`, `low`, `high`, `p` and `q`
     (over the columns), `group` (the group concerned; several grouping columns are joined by " / "), `reading` ("none", "dispersed" or
-    "concentrated", null if unknown; under "saged", the verdict of the package for `dixon_q`) and `note` (why there is no estimate, or no interval and no test)."""
+    "concentrated", null if unknown; under "saged", the verdict of the package for `dixon_q`) and `note` (why there is no estimate, or no
+    interval and no test)."""
     groups: DataFrame
     """One row for each statistic, column and group: `statistic`, `column`, the grouping columns, `z`, `impact_ratio`, `impact_low`,
     `impact_high`, `below_four_fifths` (for the selection rate only, otherwise null), `outlier` (by Dixon's test), and the `difference`
