@@ -164,8 +164,9 @@ def diagnose(
         standard error, those of other statistics bootstrap percentiles. They are corrected for upward bias for range, ratio and sd of the
         groups (`stats.intervals.lifted_interval`), and those of the group concerned for max and min. Tests permute groups. Means and
         selection rates are compared in standard errors (`stats.studentise`): range, ratio and sd by the Welch-James statistic, z and
-        Dixon's Q by the same comparison of the studentised values. Other statistics are tested as they are, which assumes that groups
-        have the same spread. A group with fewer than five values has no interval and no test; comparisons of all groups have none if
+        Dixon's Q by the same comparison of the studentised values. Without units, p of the former is not below that of Welch's test,
+        because permutations of small groups with very different spreads find differences too often. Other statistics are tested as they
+        are, which assumes that groups have the same spread. A group with fewer than five values has no interval and no test; comparisons of all groups have none if
         fewer than two groups have five values. Under "saged", all intervals are percentiles, all statistics are tested as they are, and
         two values are enough.
 
@@ -548,7 +549,8 @@ def _methods(paired: bool, definition: DisparityDefinition) -> Expr:
     family = col.family.replace_strict(FAMILIES) if definition.calibrated_keys else lit(WHOLE_FAMILY)
     smooth, means = ([name for name, one in STATISTICS.items() if getattr(one, field)] for field in ("bounds", "terms"))
     within = " within the resampled units" if paired else ""
-    tested = when(col.statistic.is_in(means)).then(lit("Welch-James statistic")).otherwise(lit("statistic as it is"))
+    welch = "Welch-James statistic" if paired else "Welch-James statistic, not below that of Welch's test"
+    tested = when(col.statistic.is_in(means)).then(lit(welch)).otherwise(lit("statistic as it is"))
     apart = pl.format(f"{T_INTERVAL}; p: t test, not below that of permuted groups{within}; {{}}, and all groups", family)
     return (
         when(col.comparison == MINUS_OTHERS).then(apart)

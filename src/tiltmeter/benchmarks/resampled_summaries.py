@@ -35,6 +35,7 @@ from tiltmeter.stats import (
     paired_difference,
     standards,
     studentise,
+    welch_p,
 )
 from tiltmeter.stats.arithmetic import CONSTANT, mean_present, ratio
 from tiltmeter.stats.intervals import critical_values
@@ -361,14 +362,22 @@ def _error_of_mean(sample: Sample) -> Floats:
 
 
 class _Tested(NamedTuple):
-    """Studentised values (C, 1 + N, G) of the data and of the permutations, and sum (C,) of the inverse squared standard errors."""
+    """Studentised values (C, 1 + N, G) of the data and of the permutations, and sum (C,) of the inverse squared standard errors.
+
+    `least_p` (C,) is the p-value of Welch's test, below which that of the permutations must not fall; NaN for paired rows.
+    """
 
     values: Floats
     weight: Floats
+    least_p: Floats
 
 
 def _tested(design: Design, request: SummaryRequest, standard: Floats) -> dict[str, _Tested]:
-    """Studentise the statistics that are means over rows."""
+    """Studentise the statistics that are means over rows.
+
+    Permutations assume little about the shape of distributions, but in small groups of very different spreads they find differences too
+    often; Welch's test does not. The larger of both p-values is used where rows are not paired.
+    """
     known = {name: one.terms for name, one in request.statistics.items() if one.terms is not None}
     if not (request.formulas.studentised and request.permutations):
         return {}
@@ -383,7 +392,11 @@ def _tested(design: Design, request: SummaryRequest, standard: Floats) -> dict[s
         variance[variance <= CONSTANT * mean_present(terms**2)] = 0.0
         tables = [summaries(design._replace(values=centred), asked, plan, variance) for plan in plans]
         means, errors = np.moveaxis(np.concatenate(tables, axis=-1), -1, -2)
-        made[name] = _Tested(studentise(means, errors), np.nansum(1.0 / errors[:, 0], axis=-1))
+        values = studentise(means, errors)
+        least_p = np.full(len(values), np.nan)
+        if design.units is None:
+            least_p = welch_p(np.nansum(values[:, 0] ** 2, axis=-1), errors[:, 0], rows_with_value(terms, design))
+        made[name] = _Tested(values, np.nansum(1.0 / errors[:, 0], axis=-1), least_p)
     return made
 
 
@@ -441,13 +454,15 @@ def _comparisons(
         group = np.where(unknown, -1, groups.get(comparison.group, -1))
         if not comparison.extreme:
             p = np.full(raw.shape, np.nan)
-        elif studentised is None:
+        elif tested is None or studentised is None:
             p = excess_p(raw, relabelled, comparison.extreme)
         else:
             values = comparison.compute(studentised) if comparison.none is None else studentised.size
             p = excess_p(np.where(unknown, np.nan, values[:, 0]), values[:, 1:], 1)
+            if comparison.none is not None:
+                p = np.where(np.isnan(p), np.nan, np.fmax(p, tested.least_p))
         if comparison.none is not None:
-            share = None if tested is None else _least_share(tested, here, request.level)
+            share = None if tested is None else np.where(p < 1.0 - request.level, _least_share(tested, here, request.level), 0.0)
             low, high = _lifted_ends(comparison, raw, samples, relabelled, share, request.level)
             if comparison.extreme < 0 and request.formulas.studentised:
                 high = np.where(raw <= 0.0, np.fmax(high, _highest_ratio(here, group_high, groups["min"])), high)
