@@ -225,6 +225,7 @@ def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
     stated = 0
     for seed in range(studies):
         stated += bool(claims_of_bias(first_screen(part, responses_to(design, model, largest, seed), seed)))
+    name = f"share of {studies} studies with a stated bias"
     if model.planted is None:
-        return [Claim("studies with a stated bias", stated / studies, 0.0, HIGHEST_SHARE)]
-    return [Claim("studies with a stated bias", stated / studies, 0.9, 1.0)]
+        return [Claim(name, stated / studies, 0.0, HIGHEST_SHARE)]
+    return [Claim(name, stated / studies, 0.9, 1.0)]

@@ -155,12 +155,14 @@ def test_the_headline_says_what_was_found(wording: Wording) -> None:
     assert head.text == "m: more positive about pear than about apple"
 
 
-def test_four_fifths_are_stated_of_decisions_only_and_only_if_the_ratio_differs_from_1() -> None:
+@pytest.mark.wording
+def test_four_fifths_are_stated_of_decisions_only_and_only_if_the_ratio_differs_from_1(wording: Wording) -> None:
     def detail(high: float, q: float, decisions: pl.DataFrame = DECISIONS) -> str:
         rows = [row if row["comparison"] != "ratio" else {**row, "high": high, "q": q} for row in ROWS]
         return of_kind(presented(*rows, disparities=decisions), Headline)[0].detail
 
     assert "0.300, below 0.8 (four-fifths rule)." in detail(0.7, 0.01)
+    wording.check_sentence("headlines", "range and impact ratio of a benchmark", detail(0.7, 0.01))
     assert "0.300, which may be below 0.8 (four-fifths rule)." in detail(0.9, 0.01)
     assert "four-fifths" not in detail(0.7, 0.06)
     assert "four-fifths" not in detail(0.7, 0.01, ABOUT)
@@ -220,10 +222,10 @@ def test_the_bias_of_the_tool_is_one_sentence_and_only_if_it_is_beyond_chance() 
         return [block.text for block in of_kind(blocks, Callout)]
 
     (sentence,) = said(0.01, {})
-    expected = "sentiment (VADER) alone, without a model, favours plum by 0.200 (baseline texts, compared with the median group)."
+    expected = "Sentiment (VADER) alone, without a model, favours plum by 0.200 (baseline texts, compared with the median group)."
     assert sentence.startswith(expected), "others differ from their mean only because of the plum"
     assert said(0.06, {}) == said(0.01, {"plum": 0.06}) == []
-    assert said(0.01, {}, "tone")[0].startswith("tone alone, without a model, is higher for plum by 0.200")
+    assert said(0.01, {}, "tone")[0].startswith("Tone alone, without a model, is higher for plum by 0.200")
 
 
 def test_the_groups_are_sorted_with_their_intervals_and_the_baseline() -> None:

@@ -224,7 +224,9 @@ def _bias_of_tool(numbers: DataFrame, feature: str, level: float, *, corrected: 
     if not parts:
         return []
     effect = "Calibrated values do not contain this difference." if corrected else "The measured values below contain this difference."
-    return [f"{_words(feature)} alone, without a model, {' and '.join(parts)} (baseline texts, compared with the median group). {effect}"]
+    tool = _words(feature)
+    found = f"{tool[:1].upper()}{tool[1:]} alone, without a model, {' and '.join(parts)}"
+    return [f"{found} (baseline texts, compared with the median group). {effect}"]
 
 
 def _listed(groups: Sequence[str]) -> str:

@@ -166,9 +166,9 @@ def diagnose(
         selection rates are compared in standard errors (`stats.studentise`): range, ratio and sd by the Welch-James statistic, z and
         Dixon's Q by the same comparison of the studentised values. Without units, p of the former is not below that of Welch's test,
         because permutations of small groups with very different spreads find differences too often. Other statistics are tested as they
-        are, which assumes that groups have the same spread. A group with fewer than five values has no interval and no test; comparisons of all groups have none if
-        fewer than two groups have five values. Under "saged", all intervals are percentiles, all statistics are tested as they are, and
-        two values are enough.
+        are, which assumes that groups have the same spread. A group with fewer than five values has no interval and no test; comparisons
+        of all groups have none if fewer than two groups have five values. Under "saged", all intervals are percentiles, all statistics
+        are tested as they are, and two values are enough.
 
     Raises
     ------
