@@ -6,7 +6,7 @@ average. The package measures the responses with VADER, analyses them and presen
 so that the responses of a fair model about two countries get other values: higher ones the more sentences there are, unless nearly all
 values are close to 1.
 
-Each response is either praise, neutral or criticism as a whole, or each of its sentences is drawn anew ("mixed").
+Each response is either praise, neutral or criticism as a whole, or each of its sentences has a tone of its own ("mixed").
 """
 
 from __future__ import annotations
@@ -168,8 +168,9 @@ def logit_of_range(part: Answers, design: pl.DataFrame, model: Model, wanted: fl
     nuisances = rng.normal(model.tone, math.hypot(SPREAD_OF_QUESTIONS, SPREAD_OF_COUNTRIES), 20_000)
 
     def true_range(largest: float) -> float:
-        high, low = (float((shares_of_tones(nuisances + logit) @ means).mean()) for logit in (largest, -largest))
-        return high - low
+        highest = (shares_of_tones(nuisances + largest) @ means).mean()
+        lowest = (shares_of_tones(nuisances - largest) @ means).mean()
+        return float(highest - lowest)
 
     low, high = 0.0, 30.0
     while high - low > 1e-4:

@@ -312,7 +312,8 @@ def _headline(row: Mapping[str, Any], different: DataFrame, level: float, groups
     is_shown = q is not None and q < 1 - level
     place = (col(name).eq_missing(lit(row[name])) for name in PLACE)
     sides = different.filter(*place).sort(col.from_others.abs(), descending=True)
-    higher, lower = (sides.filter(side)["group"].to_list() for side in (col.from_others > 0, col.from_others < 0))
+    higher = sides.filter(col.from_others > 0)["group"].to_list()
+    lower = sides.filter(col.from_others < 0)["group"].to_list()
     kind = f"{row['words']}, calibrated" if row["calibrated"] else row["words"]
     if is_shown:
         text = _difference(row, higher, lower, groups)

@@ -24,7 +24,9 @@ LISTED = {
     "statistics": (),
 }
 """Parameters that are comma-separated names, with the valid names (empty: they are checked elsewhere)."""
-VALUE, BASELINE, WITHOUT_NAMES = "value:", "baseline:", "without names:"
+VALUE = "value:"
+BASELINE = "baseline:"
+WITHOUT_NAMES = "without names:"
 """Prefixes of the columns of `measures`: a feature of the answer, the feature of its baseline, and the calibrated feature.
 
 The calibrated feature is that of the answer minus that of its baseline, after the names of the groups were replaced by one word in both.

@@ -632,14 +632,11 @@ def wide_of(measures: DataFrame) -> Wide:
     ]
     texts = dict.fromkeys(("column", "generation", "feature"), String)
     decisions = [one for one in features if measures.schema[f"{VALUE}{one}"] == Boolean]
-    columns = DataFrame(rows, schema={**texts, "calibrated": Boolean, "baseline": String}, orient="row").with_columns(
-        decision=col.feature.is_in(decisions),
-        family=when(generation=BASELINES)
-        .then(lit("baseline"))
-        .when(col.calibrated.any().over("generation", "feature") & ~col.calibrated)
-        .then(lit("measured"))
-        .otherwise(lit("key")),
-    )
+    columns = DataFrame(rows, schema={**texts, "calibrated": Boolean, "baseline": String}, orient="row")
+    has_calibrated = col.calibrated.any().over("generation", "feature")
+    measured = when(has_calibrated & ~col.calibrated).then(lit("measured")).otherwise(lit("key"))
+    family = when(generation=BASELINES).then(lit("baseline")).otherwise(measured)
+    columns = columns.with_columns(decision=col.feature.is_in(decisions), family=family)
     paired = table.select((col.group.n_unique().over("root") > 1).any()).item()
     subtracted = {name: base for name, base in pairs.items() if f"{name}{CALIBRATED}" not in without_names}
     return Wide(calibrate(table, subtracted), columns, "root" if paired else None)

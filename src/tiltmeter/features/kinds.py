@@ -169,9 +169,9 @@ class ByFunction(Feature):
         kinds: dict[str, set[bool]] = {}
         for text in texts:
             try:
-                given = self._named(self._function(text))
-                found.append(self._numbers(given))
-                for name, value in given.items():
+                scores = self._named(self._function(text))
+                found.append(self._numbers(scores))
+                for name, value in scores.items():
                     if value is not None:
                         kinds.setdefault(name, set()).add(isinstance(value, bool | np.bool_))
             except Exception as error:

@@ -308,18 +308,18 @@ def test_below_five_values_there_is_no_interval_and_no_test_but_the_number_that_
     groups = ["few"] * 4 + ["enough"] * 5 + ["many"] * 30
     frame = pl.DataFrame({"group": groups, "x0": rng.normal(size=39)})
     asked: dict[str, Any] = {"resamples": 100, "permutations": 100, "statistics": ["mean", "median", "selection_rate"]}
-    told = found_in(frame, **asked)
-    few = told.statistics.filter(group="few")
+    diagnosis = found_in(frame, **asked)
+    few = diagnosis.statistics.filter(group="few")
     assert few["estimate"].null_count() == 0
     assert few["low"].null_count() == few["high"].null_count() == 3
     assert set(few["note"]) == {"no interval: at least 5 values are needed, this group has 4"}
-    rest = told.statistics.filter(pl.col("group") != "few")
+    rest = diagnosis.statistics.filter(pl.col("group") != "few")
     assert rest["low"].null_count() == 0
     assert rest["note"].null_count() == rest.height
-    apart = told.groups.filter(group="few")
+    apart = diagnosis.groups.filter(group="few")
     assert apart["difference"].null_count() == 0
     assert apart.select("difference_low", "difference_high", "p", "q", "impact_low", "impact_high").null_count().row(0) == (3,) * 6
-    of_all = told.disparities.filter(comparison="range")
+    of_all = diagnosis.disparities.filter(comparison="range")
     assert of_all["p"].null_count() == 0, "two groups have five values"
     fewer = found_in(frame.filter(pl.col("group") != "many"), **asked).disparities.filter(comparison="range")
     assert fewer["estimate"].null_count() == 0
@@ -333,8 +333,8 @@ def test_below_five_values_there_is_no_interval_and_no_test_but_the_number_that_
 def test_a_ratio_of_nothing_has_an_upper_end_above_0() -> None:
     """No value of one group reaches the standard, in the data and in every resample: that says nothing about how rare it is."""
     frame = pl.DataFrame({"group": ["a"] * 12 + ["b"] * 12, "root": [*range(12)] * 2, "x0": [0.0] * 12 + [1.0] * 11 + [0.0]})
-    told = found_in(frame, unit="root", statistics=["selection_rate"], resamples=300, permutations=300)
-    ratio = told.disparities.filter(comparison="ratio").row(0, named=True)
+    diagnosis = found_in(frame, unit="root", statistics=["selection_rate"], resamples=300, permutations=300)
+    ratio = diagnosis.disparities.filter(comparison="ratio").row(0, named=True)
     assert (ratio["estimate"], ratio["low"]) == (0.0, 0.0)
     bound = 1 - 0.025 ** (1 / 12)  # Clopper and Pearson, of 12 values
     assert ratio["high"] == pytest.approx(bound / (11 / 12), rel=0.01)
