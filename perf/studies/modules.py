@@ -9,7 +9,16 @@ from typing import Final, Protocol, cast
 
 from perf.studies.study import Claim
 
-MODULES: Final = ("probe_coverage", "few_items", "populations", "planted_associations", "compared_models", "labelled_maxima", "fair_suites")
+MODULES: Final = (
+    "probe_coverage",
+    "few_items",
+    "populations",
+    "planted_associations",
+    "compared_models",
+    "labelled_maxima",
+    "fair_suites",
+    "fair_benchmarks",
+)
 """Modules of `perf.studies` that are a study, in the order of the record."""
 
 

@@ -624,6 +624,17 @@ class Part(ABC):
         """
         return {}
 
+    def detectable_effects(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
+        """Return the smallest true effect that is shown with 80% probability, for key metrics that are no simple differences.
+
+        For all other metrics of `standard_errors`, it follows from the standard error (`stats.detectable`).
+        """
+        return {}
+
+    def size_warnings(self, design: DataFrame, settings: Settings) -> Sequence[str]:
+        """Return a sentence for each reason why this design is too small to show effects of interest."""
+        return ()
+
     def items_needed(self, errors: Mapping[str, float], items: int, settings: Settings) -> Mapping[str, int]:
         """Return the number of items per graded metric at which the mark of an unbiased model is decided with 80% probability.
 

@@ -21,6 +21,7 @@ from .disparity import (
     dixon_test as dixon_test,
     original_verdicts as original_verdicts,
     studentise as studentise,
+    welch_p as welch_p,
 )
 from .families import hierarchical_q as hierarchical_q
 from .intervals import (
