@@ -89,9 +89,9 @@ def of_probes(definition: metrics.ProbeDefinition) -> Components:
     side = "tolerant" if definition.corrected else "strict"
     read = {name: described(getattr(probe.readers, side)) if probe.readers else side for name, probe in probes.items()}
     library = Library.default()
-    fields = ("low", "high", "null", "kind", "of", "key", "harm", "normalise", "where")
+    fields = ["low", "high", "null", "kind", "of", "key", "harm", "normalise", "where"]
     if definition.corrected:
-        fields += ("tested_by",)
+        fields.append("tested_by")
     computed = {f"{name}/{one.name}": one for name, probe in probes.items() for one in _metrics_of(probe, definition)}
     return {
         "tiers": {name: definition.bands(one) for name, one in computed.items()},
