@@ -53,7 +53,7 @@ def _judged(before: float | None, after: float | None, half: float | None = 0.01
         (EITHER_WAY, -0.4, -0.1, "better"),
         (EITHER_WAY, -0.1, -0.4, "worse"),
         (EITHER_WAY, 0.1, -0.4, "worse"),
-        (EITHER_WAY, 0.2, -0.2, "inconclusive"),  # it leans the other way, and as far
+        (EITHER_WAY, 0.2, -0.2, "unchanged"),  # in the opposite direction, and as large; a note says so
         (RATIO, 0.5, 0.9, "better"),
         (RATIO, 0.9, 0.5, "worse"),
         (RANGE, 0.2, 0.9, "worse"),
