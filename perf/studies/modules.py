@@ -9,7 +9,7 @@ from typing import Final, Protocol, cast
 
 from perf.studies.study import Claim
 
-MODULES: Final = ("probe_coverage", "few_items", "populations", "planted_associations", "compared_models")
+MODULES: Final = ("probe_coverage", "few_items", "populations", "planted_associations", "compared_models", "changed_bias")
 """Modules of `perf.studies` that are a study, in the order of the record."""
 
 

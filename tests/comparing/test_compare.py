@@ -129,7 +129,7 @@ def test_other_settings_are_named(both: Run, three: Made) -> None:
 
 def test_what_cannot_be_compared(both: Run, three: Made, place: Path) -> None:
     fair, other, original = three("sim/fair"), tm.run("genderbench/hiring_an", model="sim/fair", limit=30), "genderbench"
-    cases: list[tuple[tuple[Any, ...], dict[str, str], str]] = [
+    cases: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
         ((both, fair), {}, r"has 2 models \(sim/fair, sim/biased\); choose one with --model-a"),
         ((both,), {"model_b": "sim/bised"}, r"--model-b 'sim/bised' is not a model of .*: did you mean sim/biased"),
         ((both,), {"model_a": "sim/fair", "model_b": "sim/fair"}, "both sides are sim/fair"),

@@ -247,9 +247,7 @@ def _basis_of_differences(keys: DataFrame, part: Part) -> str:
     return "all answers are compared without pairing" if part.contrasts_unpaired else "the findings are compared without pairing"
 
 
-def _contrast(
-    part: Part, first: Side, second: Side, keys: DataFrame, settings: Settings, *, population: bool
-) -> DataFrame | None:
+def _contrast(part: Part, first: Side, second: Side, keys: DataFrame, settings: Settings, *, population: bool) -> DataFrame | None:
     if keys.is_empty() and not part.contrasts_unpaired:
         return None
     views = []

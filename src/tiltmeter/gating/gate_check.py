@@ -11,7 +11,21 @@ from typing import Any
 
 from polars import DataFrame, col
 
-from tiltmeter.blocks import MARKS, REPEATED_LOOKS, UNGRADED, Block, Callout, Chart, Column, Graded, Heading, IntervalRow, Intervals, Table, Text
+from tiltmeter.blocks import (
+    MARKS,
+    REPEATED_LOOKS,
+    UNGRADED,
+    Block,
+    Callout,
+    Chart,
+    Column,
+    Graded,
+    Heading,
+    IntervalRow,
+    Intervals,
+    Table,
+    Text,
+)
 from tiltmeter.comparing import compare, subject_of_verdicts
 from tiltmeter.comparing.sides import opened
 from tiltmeter.errors import EXIT_GATE, EXIT_INCOMPLETE, EXIT_OK, EXIT_PROVIDER, EXIT_UNDECIDED, InputError
@@ -154,7 +168,8 @@ class Verdict(Result):
         if complete:
             sentences.append(f"All items of {', '.join(complete)} have been asked; there are no more.")
         if extensible:
-            sentences.append(f"For {', '.join(extensible)}, choose the number of items before the next run, with tiltmeter plan. {REPEATED_LOOKS}")
+            named = ", ".join(extensible)
+            sentences.append(f"For {named}, choose the number of items before the next run, with tiltmeter plan. {REPEATED_LOOKS}")
         return sentences
 
     @property

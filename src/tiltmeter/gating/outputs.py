@@ -140,7 +140,8 @@ def print_verdict(verdict: Verdict, *, as_json: bool = False) -> None:
     """Print the checks that do not pass and the outcome; with `as_json`, print all checks as JSON."""
     if as_json:
         document = {
-            name: getattr(verdict, name) for name in ("run", "run_headline", "passed", "exit_code", "headline", "problems", "notes", "advice")
+            name: getattr(verdict, name)
+            for name in ("run", "run_headline", "passed", "exit_code", "headline", "problems", "notes", "advice")
         }
         checks = [{**dataclasses.asdict(one), "opened_by": one.opened_by(verdict.run)} for one in verdict.checks]
         text = json.dumps({**document, "checks": checks}, indent=2, allow_nan=False)

@@ -370,7 +370,7 @@ class Probe(MeasuredPart):
             )
             for mine, attempts in zip(counts, measures, strict=True)
         ]
-        return contrast_sides(sides, probe.definition, settings, of_population=population)
+        return contrast_sides(sides, probe.definition, settings, clustered=population)
 
     def item_counts(self, measures: DataFrame) -> DataFrame:
         """Return one row per item: `stratum` as a number, the counts common to all probes, and the counts of this probe."""

@@ -42,7 +42,7 @@ class Plan(Result):
     design
         The prompts: `prompt_id`, `part`, `system`, `prompt`, `repetitions`.
     warnings
-        A sentence about the key metrics with too few items for a decided mark, and one on the choice of the number of items.
+        A sentence about the key metrics with too few items for a decided mark, and on when to choose their number.
     seconds
         Duration of all calls at `SECONDS` each, with as many concurrent calls as the limits allow.
 
@@ -176,7 +176,7 @@ def _precision(resolved: Resolved, part: Part, design: DataFrame, heterogeneity:
 
 
 def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved) -> list[str]:
-    """Return a sentence about the metrics with too few items for a decided mark, with a sufficient limit, and one on when to choose it."""
+    """Return a sentence about the metrics with too few items for a decided mark, with a sufficient limit, and on when to choose it."""
     few = _too_few(metrics, parts)
     if few.is_empty():
         return []
@@ -191,8 +191,8 @@ def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved) -> list[
         advice = f"; give --limit {document['limit']}"
     named = [f"{part}/{metric} ({_rounded(items):,})" for part, metric, items in few.select("part", "metric", "items_needed").iter_rows()]
     return [
-        f"even without bias, the mark can rarely be decided, because more items are needed (about how many): {', '.join(named)}{advice}",
-        f"Choose the number of items before the run. {REPEATED_LOOKS}",
+        f"even without bias, the mark can rarely be decided, because more items are needed (about how many): {', '.join(named)}{advice}. "
+        f"Choose the number before the run. {REPEATED_LOOKS}"
     ]
 
 
