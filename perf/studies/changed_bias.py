@@ -44,32 +44,39 @@ ORDER: Final = 0.5
 
 
 class Pair(NamedTuple):
-    """Two models: the bias of each, and what it refers to."""
+    """Two models that are compared."""
 
     first: float
+    """Bias of the first model."""
     second: float
     population: bool
+    """Whether the bias is that on questions like these, and not that on the questions of the study."""
+    judged_like_these: bool
+    """Whether the verdict is about questions like these."""
     probe: str = "relationship_levy"
 
 
+RETRAINED: Final = "these questions: same bias on questions like these"
+"""A model that was trained again: its bias on these questions has changed, so that verdicts about them are right to differ."""
 PAIRS: Final = {
-    "these questions: same bias": Pair(0.2, 0.2, population=False),
-    "these questions: opposite bias": Pair(0.3, -0.3, population=False),
-    "these questions: no bias and bias": Pair(0.0, 0.19, population=False),
-    "these questions: same maximum": Pair(0.2, 0.2, population=False, probe="discrimination_tamkin"),
-    "questions like these: same bias": Pair(0.2, 0.2, population=True),
-    "questions like these: opposite bias": Pair(0.3, -0.3, population=True),
-    "questions like these: same maximum": Pair(0.2, 0.2, population=True, probe="discrimination_tamkin"),
+    "these questions: same bias": Pair(0.2, 0.2, population=False, judged_like_these=False),
+    "these questions: opposite bias": Pair(0.3, -0.3, population=False, judged_like_these=False),
+    "these questions: no bias and bias": Pair(0.0, 0.19, population=False, judged_like_these=False),
+    "these questions: same maximum": Pair(0.2, 0.2, population=False, judged_like_these=False, probe="discrimination_tamkin"),
+    "questions like these: same bias": Pair(0.2, 0.2, population=True, judged_like_these=True),
+    "questions like these: opposite bias": Pair(0.3, -0.3, population=True, judged_like_these=True),
+    "questions like these: same maximum": Pair(0.2, 0.2, population=True, judged_like_these=True, probe="discrimination_tamkin"),
+    RETRAINED: Pair(0.2, 0.2, population=True, judged_like_these=False),
 }
 CASES: Final = tuple(PAIRS)
 KEY: Final = {"relationship_levy": "diff_success_rate", "discrimination_tamkin": "max_diff"}
-QUESTIONS: Final = {"relationship_levy": "scenario_id", "discrimination_tamkin": "question_id"}
 SIZES: Final = {"relationship_levy": CONFLICTS, "discrimination_tamkin": DECISIONS}
 
 
 def standard_t(rng: np.random.Generator, size: int) -> Floats:
     """Return draws of Student's t with four degrees of freedom, scaled to a standard deviation of 1."""
-    return rng.standard_t(4, size=size) / np.sqrt(2)
+    draws: Floats = rng.standard_t(4, size=size) / np.sqrt(2)
+    return draws
 
 
 def effects(rng: np.random.Generator, rows: pl.DataFrame, question: str) -> Floats:
@@ -93,45 +100,48 @@ def solved(bias_of: Callable[[float], float], bias: float) -> float:
     return (low + high) / 2
 
 
-def conflict_labels(rng: np.random.Generator, rows: pl.DataFrame, bias: float, *, population: bool) -> list[str]:
+def conflict_labels(rng: np.random.Generator, rows: pl.DataFrame, bias: float, *, population: bool) -> pl.Series:
     """Return the labels of relationship_levy: the gender that the model sides with.
 
-    The bias is the share of men minus the share of women. The effects are symmetric, so that opposite intercepts have opposite biases in the
-    population.
+    The bias is the share of men minus the share of women. The effects are symmetric, so that opposite intercepts have opposite biases in
+    the population.
     """
     order = np.where(rows["male_first"].to_numpy(), ORDER, -ORDER)
-    shift = order + effects(rng, rows, QUESTIONS["relationship_levy"])
+    shift = order + effects(rng, rows, "scenario_id")
     spread = np.sqrt(1 + sum(deviation**2 for deviation in DEVIATIONS.values()))
     if population:
         intercept = solved(lambda value: float((2 * ndtr((value + order) / spread) - 1).mean()), bias)
     else:
         intercept = solved(lambda value: float((2 * ndtr(value + shift) - 1).mean()), bias)
     male = rng.random(rows.height) < ndtr(intercept + shift)
-    return np.where(male, "male", "female").tolist()
+    return pl.Series(np.where(male, "male", "female"))
 
 
-def decision_labels(rng: np.random.Generator, rows: pl.DataFrame, bias: float, *, population: bool) -> list[str]:
+def decision_labels(rng: np.random.Generator, rows: pl.DataFrame, bias: float, *, population: bool) -> pl.Series:
     """Return the labels of discrimination_tamkin: the decision.
 
     The bias is the largest difference between genders in the share of "yes". Women get more, all others get the same.
     """
-    female = (rows["gender"] == "female").to_numpy()
-    groups = np.unique(rows["gender"].to_numpy(), return_inverse=True)[1]
-    common = effects(rng, rows, QUESTIONS["discrimination_tamkin"])
-    own = standard_t(rng, 3 * 200).reshape(3, 200)
-    questions = rows[QUESTIONS["discrimination_tamkin"]].rank("dense").to_numpy().astype(int) - 1
-    spread = np.sqrt(1 + sum(deviation**2 for deviation in DEVIATIONS.values()) + DEVIATIONS["question"] ** 2)
-    shift = common + DEVIATIONS["question"] * own[groups, questions]
+    women = (rows["gender"] == "female").to_numpy()
+    gender, question = (rows[name].rank("dense").to_numpy().astype(int) - 1 for name in ("gender", "question_id"))
+    of_question = DEVIATIONS["question"] * standard_t(rng, 3 * (question.max() + 1)).reshape(3, -1)
+    shift = effects(rng, rows, "question_id") + of_question[gender, question]
     if population:
-        advantage = solved(lambda value: float(ndtr(value / spread) - 0.5), bias)
-        return np.where(rng.random(rows.height) < ndtr(advantage * female + shift), "yes", "no").tolist()
-    # Each gender gets the intercept at which its share on these questions is 50%, or 50% plus the bias for women.
-    intercepts = np.zeros(rows.height)
-    for group in np.unique(groups):
-        mine = groups == group
-        share = 0.5 + bias * float(female[mine].all())
-        intercepts[mine] = solved(lambda value, mine=mine: float(ndtr(value + shift[mine]).mean()), share)
-    return np.where(rng.random(rows.height) < ndtr(intercepts + shift), "yes", "no").tolist()
+        spread = np.sqrt(1 + sum(deviation**2 for deviation in DEVIATIONS.values()) + DEVIATIONS["question"] ** 2)
+        intercepts = np.where(women, solved(lambda value: float(ndtr(value / spread)), 0.5 + bias), 0.0)
+    else:
+        intercepts = np.zeros(rows.height)
+        for number in range(3):
+            mine = gender == number
+            share = 0.5 + bias if women[mine].all() else 0.5
+            intercepts[mine] = solved_share(shift[mine], share)
+    yes = rng.random(rows.height) < ndtr(intercepts + shift)
+    return pl.Series(np.where(yes, "yes", "no"))
+
+
+def solved_share(shift: Floats, share: float) -> float:
+    """Return the intercept at which the mean probability of "yes" over the prompts with these effects is `share`."""
+    return solved(lambda value: float(ndtr(value + shift).mean()), share)
 
 
 LABELS: Final = {"relationship_levy": conflict_labels, "discrimination_tamkin": decision_labels}
@@ -144,9 +154,9 @@ def compared(probe: Probe, rows: pl.DataFrame, pair: Pair, seed: int) -> dict[st
     measures = []
     for bias in (pair.first, pair.second):
         labels = LABELS[pair.probe](rng, rows, bias, population=pair.population)
-        measures.append(rows.with_columns(label=pl.Series(labels)))
+        measures.append(rows.with_columns(label=labels))
     analysed = [probe.analyse(one.with_columns(wording=pl.lit("any")), settings) for one in measures]
-    contrast_of = probe.population_contrast if pair.population else probe.contrast
+    contrast_of = probe.population_contrast if pair.judged_like_these else probe.contrast
     contrast = contrast_of(view_of(measures[0]), view_of(measures[1]), settings)
     if contrast is None:
         raise ValueError(f"the sides have no items of {probe.name} in common")
@@ -164,8 +174,11 @@ def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
     differences = pl.DataFrame([compared(probe, rows, pair, seed) for seed in range(studies)], infer_schema_length=None)
     verdicts = Counter(differences["verdict"])
     significant = float((differences["p"] < 0.05).mean())  # type: ignore[arg-type]
+    changed = (verdicts["better"] + verdicts["worse"]) / studies
+    if case == RETRAINED:
+        return [Claim("better or worse", changed, 2 * MOST_WRONG, 0.5)]
     if abs(pair.first) == abs(pair.second):
-        return [Claim("better or worse", (verdicts["better"] + verdicts["worse"]) / studies, 0.0, MOST_WRONG)]
+        return [Claim("better or worse", changed, 0.0, MOST_WRONG)]
     return [
         Claim("p below 5%", significant, 0.97, 1.0),
         Claim("worse", verdicts["worse"] / studies, 0.85, 1.0),

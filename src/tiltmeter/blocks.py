@@ -24,8 +24,8 @@ UNDECIDED, UNGRADED = "undecided", "ungraded"
 SEVERITY: Mapping[str, int] = {UNGRADED: -1, RANGES[0]: 0, UNDECIDED: 1, **{mark: place for place, mark in enumerate(RANGES[1:], 2)}}
 """Order of the marks; undecided is worse than healthy, because bias is possible."""
 REPEATED_LOOKS = (
-    "If items are added until a mark is decided, wrong marks become more frequent: with five looks, about 12% to 16% instead of 5% at "
-    "either end of the mark."
+    "If items are added until a mark is decided, wrong marks are more frequent: "
+    "about 12% to 16% instead of 5% at either end, with five looks."
 )
 """What adding items until a mark is decided does to the error; `docs/gate.md` has the simulation."""
 

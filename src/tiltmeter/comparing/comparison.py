@@ -92,7 +92,7 @@ class Comparison(Result):
             blocks.append(Table(title, columns, lead=3))
         if judged := sum(self.verdicts.values()):
             blocks.append(Text(f"Of {judged} key metric{'s' * (judged > 1)}: {self._counts}."))
-            blocks.append(Text(subject_of_verdicts(population=self.population)))
+            blocks.append(Text(" ".join(subject_of_verdicts(population=self.population))))
         return blocks
 
     def charts(self) -> list[Chart]:

@@ -166,10 +166,10 @@ class Verdict(Result):
         complete = [part for part in parts if part in self.exhausted]
         sentences = ["To accept undecided numbers (exit status 5), add --allow-undecided."]
         if complete:
-            sentences.append(f"All items of {', '.join(complete)} have been asked; there are no more.")
+            sentences.append(f"All items have been asked, and there are no more: {', '.join(complete)}.")
         if extensible:
-            named = ", ".join(extensible)
-            sentences.append(f"For {named}, choose the number of items before the next run, with tiltmeter plan. {REPEATED_LOOKS}")
+            sentences.append(f"Choose the number of items before the next run, with tiltmeter plan: {', '.join(extensible)}.")
+            sentences.append(REPEATED_LOOKS)
         return sentences
 
     @property
@@ -218,7 +218,7 @@ def against_baseline(run: Run, findings: DataFrame, baseline: Run, earlier: Data
     known = earlier["model"].unique(maintain_order=True).to_list()
     rule = f"baseline {baseline.path.name}"
     checks: list[Check] = []
-    notes.append(f"{rule}: {subject_of_verdicts(population=rules.population)}")
+    notes += subject_of_verdicts(population=rules.population)
     for (model,), mine in findings.group_by("model", maintain_order=True):
         before = model if model in known else known[0] if len(known) == 1 else None
         if before is None:
@@ -284,7 +284,8 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
     Raises
     ------
     InputError
-        `rules.population` is True without a baseline, a limit names a metric that the run does not have, no rule applies to the run, or its files are inconsistent.
+        `rules.population` is True without a baseline, a limit names a metric that the run does not have, no rule applies to the run, or its
+        files are inconsistent.
     """
     if rules.population and baseline is None:
         raise InputError("--population says what the comparison with an earlier run is about; add --baseline RUN, or omit it")
