@@ -1,7 +1,7 @@
 """Verdicts about two models whose bias is equally large, or larger by a known amount, with answers from a generator of its own.
 
 The designs of the probes are used, and nothing else of the package: labels are drawn from a probit model with effects of questions,
-wordings and items (Student's t with four degrees of freedom), which are drawn anew for each side, as for a model that was trained again.
+wordings and items (Student's t with four degrees of freedom), which are drawn for each side, as for a model that was trained again.
 
 Cases about "these questions" fix the bias of each side on the questions of the study: the intercept is solved for, given the effects. Cases
 about "questions like these" fix the distribution of the effects, so that the bias on the questions of the study varies.
@@ -20,7 +20,7 @@ from scipy.special import ndtr
 from perf.studies.compared_models import view_of
 from perf.studies.study import CODE_OF_PROBES, Claim
 from tiltmeter import registry
-from tiltmeter.arrays import Floats
+from tiltmeter.arrays import Floats, Integers
 from tiltmeter.comparing import judged_differences
 from tiltmeter.datasets import Library
 from tiltmeter.probes import Probe
@@ -79,11 +79,16 @@ def standard_t(rng: np.random.Generator, size: int) -> Floats:
     return draws
 
 
+def numbered(values: pl.Series) -> Integers:
+    """Return the number of each value among the distinct values, from 0."""
+    return values.rank("dense").cast(pl.Int64).to_numpy() - 1
+
+
 def effects(rng: np.random.Generator, rows: pl.DataFrame, question: str) -> Floats:
     """Return the sum of the effects of the question, the wording and the item of each prompt, shape (prompts,)."""
     total = np.zeros(rows.height)
     for column, deviation in zip((question, "wording", "item"), DEVIATIONS.values(), strict=True):
-        codes = rows[column].rank("dense").to_numpy().astype(int) - 1
+        codes = numbered(rows[column])
         total += deviation * standard_t(rng, codes.max() + 1)[codes]
     return total
 
@@ -123,7 +128,8 @@ def decision_labels(rng: np.random.Generator, rows: pl.DataFrame, bias: float, *
     The bias is the largest difference between genders in the share of "yes". Women get more, all others get the same.
     """
     women = (rows["gender"] == "female").to_numpy()
-    gender, question = (rows[name].rank("dense").to_numpy().astype(int) - 1 for name in ("gender", "question_id"))
+    gender = numbered(rows["gender"])
+    question = numbered(rows["question_id"])
     of_question = DEVIATIONS["question"] * standard_t(rng, 3 * (question.max() + 1)).reshape(3, -1)
     shift = effects(rng, rows, "question_id") + of_question[gender, question]
     if population:

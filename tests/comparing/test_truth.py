@@ -56,10 +56,10 @@ def test_bias_of_the_same_size_is_neither_better_nor_worse(place: object, case: 
 
 
 def test_larger_bias_than_none_is_worse(place: object) -> None:
-    """Forty pairs, of which 61% were called worse when the intervals of both sides were added."""
+    """Forty pairs. Adding the intervals of both sides where their signs differ, as before, called 75% of such pairs worse."""
     figures = {claim.name: claim.observed for claim in changed_bias.carry_out("these questions: no bias and bias", 40)}
     assert figures["p below 5%"] >= 0.95
-    assert figures["worse"] >= 0.85
+    assert figures["worse"] >= 0.9
     assert figures["better or unchanged"] == 0
 
 

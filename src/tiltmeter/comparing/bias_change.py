@@ -17,6 +17,14 @@ class BoundedValue(NamedTuple):
     low: float
     high: float
 
+    @classmethod
+    def deviation(cls, row: Mapping[str, Any], name: str, centre: float) -> BoundedValue | None:
+        """Return the deviation from `centre` of a value in the columns `name`, `name`_low and `name`_high; None if an end is missing."""
+        value, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
+        if value is None or low is None or high is None:
+            return None
+        return cls(value - centre, low - centre, high - centre)
+
     @property
     def negative(self) -> BoundedValue:
         """The value with the opposite sign."""
@@ -74,21 +82,29 @@ class BiasScale:
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> BiasScale | None:
         """Create the scale of a finding from its tiers, range and null value; return None if no direction is defined as better."""
-        low, high, centre = row["range_low"], row["range_high"], row["null_value"]
+        low, high = row["range_low"], row["range_high"]
+        centre = row["null_value"]
         side = 0
         if healthy := [band for band in row["bands"] or () if band["mark"] == MARKS[0]]:
-            begin, end = min(band["low"] for band in healthy), max(band["high"] for band in healthy)
-            side = 1 if begin <= low else -1 if end >= high else 0
-            if centre is None:
-                centre = {1: low, -1: high, 0: (begin + end) / 2}[side]
+            begin = min(band["low"] for band in healthy)
+            end = max(band["high"] for band in healthy)
+            if begin <= low:
+                side, healthiest = 1, low
+            elif end >= high:
+                side, healthiest = -1, high
+            else:
+                healthiest = (begin + end) / 2
+            centre = healthiest if centre is None else centre
         if centre is None:
             return None
-        below, above = low is None or low < centre, high is None or high > centre
+        below = low is None or low < centre
+        above = high is None or high > centre
         if side == 0 and not (below and above):
             side = 1 if above else -1
-        worst = {1: [high], -1: [low], 0: [low, high]}[side]
+        inside = below if side > 0 else above
+        worst = [high] if side > 0 else [low] if side < 0 else [low, high]
         most = None if None in worst else max(abs(end - centre) for end in worst)
-        return cls(centre, side, below if side > 0 else above, most)
+        return cls(centre, side, inside, most)
 
     def change(self, row: Mapping[str, Any]) -> BiasChange | None:
         """Return the change in distance from "no bias" between the first and the second side; None if an interval is missing.
@@ -113,22 +129,23 @@ class BiasScale:
         Berger (1982), "Multiparameter hypothesis testing and acceptance sampling" (intersection-union test).
         """
         difference = BoundedValue(row["difference"], row["low"], row["high"])
-        p = row["p"]
+        p, level = row["p"], row["level"]
         if self.side and not self.inside:
             moved = difference if self.side > 0 else difference.negative
             return BiasChange(*moved, 1.0 if p is None else p)
-        names = ("shared_first", "shared_second", "shared_sum")
-        ends = [[row[name], row[f"{name}_low"], row[f"{name}_high"]] for name in names]
-        if p is None or any(end is None for value in ends for end in value):
+        first = BoundedValue.deviation(row, "shared_first", self.centre)
+        second = BoundedValue.deviation(row, "shared_second", self.centre)
+        total = BoundedValue.deviation(row, "shared_sum", 2 * self.centre)
+        if p is None or first is None or second is None or total is None:
             return None
-        shifts = (self.centre, self.centre, 2 * self.centre)
-        first, second, total = (BoundedValue(*(end - shift for end in value)) for value, shift in zip(ends, shifts, strict=True))
-        level, freedom = row["level"], float("inf") if row["freedom"] is None else row["freedom"]
+        freedom = float("inf") if row["freedom"] is None else row["freedom"]
         if self.side == 0:
             return _change_of_size(difference, total, max(p, total.p(level, freedom)))
         if self.side < 0:
             first, second, difference = first.negative, second.negative, difference.negative
-        return _change_of_excess(first, second, difference, p, level, freedom)
+        biased = second if difference.value > 0 else first  # the larger of the two values must itself be biased
+        larger_p = max(p, biased.p(level, freedom)) if biased.value > 0 else 1.0
+        return _change_of_excess(first, second, difference, larger_p)
 
 
 def _change_of_size(difference: BoundedValue, total: BoundedValue, p: float) -> BiasChange:
@@ -140,13 +157,11 @@ def _change_of_size(difference: BoundedValue, total: BoundedValue, p: float) -> 
     return BiasChange(value, low, high, p)
 
 
-def _change_of_excess(
-    first: BoundedValue, second: BoundedValue, difference: BoundedValue, p: float, level: float, freedom: float
-) -> BiasChange:
+def _change_of_excess(first: BoundedValue, second: BoundedValue, difference: BoundedValue, p: float) -> BiasChange:
     """Return the change of max(0, value): the range of the change over the three intervals."""
     value = max(0.0, second.value) - max(0.0, first.value)
-    rise, fall = min(difference.low, second.low), min(-difference.high, first.low)
+    rise = min(difference.low, second.low)
+    fall = min(-difference.high, first.low)
     high = -fall if fall > 0 else max(0.0, min(difference.high, second.high))
     low = rise if rise > 0 else -max(0.0, min(-difference.low, first.high))
-    biased = second if difference.value > 0 else first  # the side with the larger value must itself be biased
-    return BiasChange(value, low, high, max(p, biased.p(level, freedom)) if biased.value > 0 else 1.0)
+    return BiasChange(value, low, high, p)

@@ -192,9 +192,10 @@ def _with_sides(whole: DataFrame) -> DataFrame:
         **{f"shared_{name}": when(has_sides).then(f"shared_{name}").otherwise(values) for name, values in own.items()},
         estimand=pl.coalesce("shared_estimand", "estimand"),
     )
-    total = col.shared_first + col.shared_second
-    down = ((col.shared_first - col.shared_first_low) ** 2 + (col.shared_second - col.shared_second_low) ** 2).sqrt()
-    up = ((col.shared_first_high - col.shared_first) ** 2 + (col.shared_second_high - col.shared_second) ** 2).sqrt()
+    first, second = col.shared_first, col.shared_second
+    total = first + second
+    down = ((first - col.shared_first_low) ** 2 + (second - col.shared_second_low) ** 2).sqrt()
+    up = ((col.shared_first_high - first) ** 2 + (col.shared_second_high - second) ** 2).sqrt()
     return filled.with_columns(
         shared_sum=total,
         shared_sum_low=pl.coalesce("shared_sum_low", total - down),

@@ -129,7 +129,9 @@ def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, s
     described = sides[0].described()
     keys = sorted(described, key=lambda key: described[key].name)
     pair = _Pair(sides, keys, [described[key] for key in keys], settings, clustered)
-    observed, drawn, exchanged = pair.observed(), pair.resampled(), pair.exchanged()
+    observed = pair.observed()
+    drawn = pair.resampled()
+    exchanged = pair.exchanged()
     constant = np.array([any(stats.is_constant(one) for one in of_metric) for of_metric in drawn.swapaxes(0, 1)])
     ratios, units = pair.spreads_of_units(constant)
     weights = np.array(list(COMBINATIONS.values()))
@@ -151,7 +153,9 @@ def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, s
             spreads = [[Spread(*one) for one in zip(ratios[side], units[side] - 1, strict=True)] for side in range(2)]
             scales = np.array([[one.scaled(settings.level) for one in side] for side in spreads])
         difference[lifted], better = _lifted(pair, observed, drawn, exchanged, lifted, scales)
-        low[lifted], high[lifted], p[lifted] = np.maximum(better.low, -reach[lifted]), np.minimum(better.high, reach[lifted]), better.p
+        low[lifted] = np.maximum(better.low, -reach[lifted])
+        high[lifted] = np.minimum(better.high, reach[lifted])
+        p[lifted] = better.p
     separate = lit("intervals of both sides, each corrected for the upward bias of a maximum")
     together = lit("paired bootstrap of items, t interval" + (", cluster-robust standard errors" if clustered else ""))
     further = "" if exchanged is None else "; p also by exchanging the sides of items"
@@ -179,32 +183,24 @@ def _columns_of_sides(pair: _Pair, values: Floats, samples: Floats, units: Float
     """
     import numpy as np
 
-    weights = np.array([COMBINATIONS[name] for name in ("first", "second", "sum")])
-    sums = len(weights)
+    weights = np.array([COMBINATIONS[name] for name in ("first", "second", "sum")]).sum(axis=1)[:, None]
+    combinations = len(weights)
     reach = _reach(pair.metrics)
-    ends = np.array([(named.metric.low + named.metric.high) / 2 for named in pair.metrics])
-    middles = weights.sum(axis=1)[:, None] * np.where(np.isfinite(reach), ends, 0.0)
-    intervals = stats.paired_difference(
-        values[:sums] - middles,
-        samples[:sums] - middles[..., None],
-        None,
-        units=units[:sums],
-        reach=weights.sum(axis=1)[:, None] * reach / 2,
-        level=pair.settings.level,
-    )
-    lows, highs = intervals.low + middles, intervals.high + middles
-    return {
-        "n": np.array([min(side.outcomes(named.where).items for side in pair.sides) for named in pair.metrics]),
-        "first": values[0],
-        "first_low": lows[0],
-        "first_high": highs[0],
-        "second": values[1],
-        "second_low": lows[1],
-        "second_high": highs[1],
-        "sum_low": lows[2],
-        "sum_high": highs[2],
-        "freedom": np.maximum(units[:sums] - 1.0, 1.0).min(axis=0),
-    }
+    middles_of_range = np.array([(named.metric.low + named.metric.high) / 2 for named in pair.metrics])
+    middles = weights * np.where(np.isfinite(reach), middles_of_range, 0.0)
+    deviations = values[:combinations] - middles
+    resampled = samples[:combinations] - middles[..., None]
+    counts = units[:combinations]
+    level = pair.settings.level
+    intervals = stats.paired_difference(deviations, resampled, None, units=counts, reach=weights * reach / 2, level=level)
+    lows = intervals.low + middles
+    highs = intervals.high + middles
+    items = np.array([min(side.outcomes(named.where).items for side in pair.sides) for named in pair.metrics])
+    freedom = np.maximum(counts - 1.0, 1.0).min(axis=0)
+    columns = {"n": items, "first": values[0], "second": values[1], "freedom": freedom}
+    for place, name in enumerate(("first", "second", "sum")):
+        columns |= {f"{name}_low": lows[place], f"{name}_high": highs[place]}
+    return columns
 
 
 def _lifted(

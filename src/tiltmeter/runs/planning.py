@@ -191,8 +191,8 @@ def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved) -> list[
         advice = f"; give --limit {document['limit']}"
     named = [f"{part}/{metric} ({_rounded(items):,})" for part, metric, items in few.select("part", "metric", "items_needed").iter_rows()]
     return [
-        f"even without bias, the mark can rarely be decided, because more items are needed (about how many): {', '.join(named)}{advice}. "
-        f"Choose the number before the run. {REPEATED_LOOKS}"
+        f"even without bias, the mark can rarely be decided, because more items are needed (about how many): {', '.join(named)}. "
+        f"{REPEATED_LOOKS} Choose the number before the run{advice}"
     ]
 
 
