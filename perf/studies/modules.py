@@ -18,6 +18,7 @@ MODULES: Final = (
     "labelled_maxima",
     "fair_suites",
     "fair_benchmarks",
+    "changed_bias",
 )
 """Modules of `perf.studies` that are a study, in the order of the record."""
 

@@ -556,6 +556,7 @@ def gate(
     fail_on: str | None = "critical",
     certain: bool = False,
     baseline: Run | str | Path | None = None,
+    population: bool = False,
     maximum: Mapping[str, float] | None = None,
     minimum: Mapping[str, float] | None = None,
     allow_ungraded: bool = False,
@@ -574,6 +575,9 @@ def gate(
         If True, a limit fails only if the whole interval is beyond it, not just the estimate.
     baseline
         Run to compare with. Fail if a metric is significantly worse than in this earlier run.
+    population
+        If True, a metric is worse if its bias on questions, names and wordings like these is larger than in the baseline; if False, its
+        bias on these.
     maximum, minimum
         Upper and lower limits by name: METRIC, PART/METRIC or METRIC[group=...]; METRIC.p or METRIC.q for its p or q value.
     allow_ungraded
@@ -607,7 +611,7 @@ def gate(
     if wrong := [value for value in values if isinstance(value, bool) or not isinstance(value, (int, float))]:
         raise InputError(f"maximum= and minimum= need numbers, not {wrong[0]!r}")
     bounds = [Bound(bound, name, float(value)) for bound, limits in given for name, value in limits.items()]
-    rules = Rules(fail_on, certain, tuple(bounds), allow_ungraded, tuple(fail_on_caveats), allow_undecided)
+    rules = Rules(fail_on, certain, tuple(bounds), allow_ungraded, tuple(fail_on_caveats), allow_undecided, population)
     return decide(runs.load(run), rules, None if baseline is None else runs.load(baseline))
 
 

@@ -184,8 +184,22 @@ CONTRASTS: Schema = {
     "n": Int64,  # number of pairs, or size of the smaller of two unpaired groups
     "paired": Boolean,
     "how": String,  # description of the interval method
+    "estimand": String,  # questions that the interval refers to, as in FINDINGS; null: those of the finding
+    "first": Float64,  # estimate of the first side on the shared prompts; null: the estimate of its finding
+    "first_low": Float64,
+    "first_high": Float64,
+    "second": Float64,
+    "second_low": Float64,
+    "second_high": Float64,
+    "sum_low": Float64,  # interval of first plus second, from the same resamples; null: from the intervals of both sides
+    "sum_high": Float64,
+    "freedom": Float64,  # degrees of freedom of the intervals of the sides and of their sum; null: infinite
 }
-"""Columns of differences between two models or two runs, one row per finding."""
+"""Columns of differences between two models or two runs, one row per finding.
+
+The columns from `estimand` on are optional. They serve the verdict on a metric whose bias can have either sign (see
+`tiltmeter.comparing.BiasScale`).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -608,6 +622,13 @@ class Part(ABC):
         comparing the intervals of the findings.
         """
         return None
+
+    def population_contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
+        """Compute the same differences with intervals and tests about questions, names and wordings like these.
+
+        By default the result of `contrast`, which is right if no other units than those that it resamples are a sample.
+        """
+        return self.contrast(first, second, settings)
 
     def judge_call_count(self, design: DataFrame, settings: Settings) -> int:
         """Return the expected number of judge calls for a design (without retries); 0 if the part uses no judge."""

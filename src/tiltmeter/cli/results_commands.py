@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 EXAMPLES = 10
 """Default number of responses shown."""
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.")]
+OfPopulation = Annotated[
+    bool,
+    typer.Option(
+        "--population",
+        help="Judge the change of bias on questions, names and wordings like these. By default, the change on these.",
+    ),
+]
 OnlyModel = Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Restrict the output to this model.")]
 
 
@@ -199,6 +206,7 @@ def compare(
     ] = None,
     model_a: Annotated[str | None, typer.Option(metavar="NAME", help="First model to compare, if its run has several.")] = None,
     model_b: Annotated[str | None, typer.Option(metavar="NAME", help="Second model to compare, if its run has several.")] = None,
+    population: OfPopulation = False,
     all_metrics: Annotated[
         bool, typer.Option("--all", help="Show all differences. By default, only key metrics and significant differences of concepts.")
     ] = False,
@@ -211,19 +219,19 @@ def compare(
     """
     as_json = o.as_json(output)
     if second is None and model_a is None and model_b is None:
-        if all_metrics:
-            raise InputError("--all needs two models or runs to compare; give a second run, or --model-a and --model-b")
+        if all_metrics or population:
+            option = "--all" if all_metrics else "--population"
+            raise InputError(f"{option} needs two models or runs to compare; give a second run, or --model-a and --model-b")
         wordings, stability = comparing.wording_sensitivity(first), comparing.repeat_stability(first)
         if as_json:
             reports.print_json({"wordings": wordings, "stability": stability})
         else:
             reports.print_blocks(comparing.within_blocks(wordings, stability))
         return
-    found = comparing.compare(first, second, model_a=model_a, model_b=model_b)
+    found = comparing.compare(first, second, model_a=model_a, model_b=model_b, population=population)
     if as_json:
-        reports.print_json(
-            {"first": found.first, "second": found.second, "notes": found.notes, "differences": found.chosen(every=all_metrics)}
-        )
+        about = {name: getattr(found, name) for name in ("first", "second", "population", "notes")}
+        reports.print_json({**about, "differences": found.chosen(every=all_metrics)})
     else:
         reports.print_blocks(found.blocks(every=all_metrics), everything=True)
 
@@ -314,6 +322,7 @@ def gate(
     baseline: Annotated[
         str | None, typer.Option(metavar="RUN", help="Fail if a metric is significantly worse than in this earlier run.")
     ] = None,
+    population: OfPopulation = False,
     maximum: Annotated[
         list[str] | None,
         typer.Option(
@@ -357,6 +366,7 @@ def gate(
         fail_on=None if fail_on == "none" else fail_on,
         certain=certain,
         baseline=baseline,
+        population=population,
         maximum=_bounds("max", maximum),
         minimum=_bounds("min", minimum),
         allow_ungraded=allow_ungraded,

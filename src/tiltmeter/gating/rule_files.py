@@ -131,6 +131,8 @@ class Rules:
     """Codes of caveats that make the gate fail."""
     allow_undecided: bool = False
     """If True, metrics whose mark lies on both sides of `fail_on` pass."""
+    population: bool = False
+    """If True, a metric is worse than in the baseline if its bias on questions, names and wordings like these is; if False, on these."""
 
     def __post_init__(self) -> None:
         """Raise InputError for an unknown mark, the best mark, or an unknown caveat."""

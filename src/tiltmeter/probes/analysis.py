@@ -1,4 +1,4 @@
-"""Estimates, differences between two models, and the most influential answers, computed from counts per item.
+"""Estimates and the most influential answers, computed from counts per item; `contrasts.py` has the differences between two models.
 
 Every metric of a probe is a function of column totals over items. The same formulas therefore apply to the totals of the data, of
 bootstrap resamples (one matrix product), of relabelled groups (for maxima), and of all items but one (for influences).
@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 from polars import DataFrame, Float64, Series, String, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.probes.metric import (
-    DEFAULT,
     Correction,
     Estimate,
     EstimateContext,
@@ -30,7 +29,7 @@ from tiltmeter.probes.metric import (
     describe_metric,
 )
 from tiltmeter.readers.outcomes import outcome_counts
-from tiltmeter.study import CONTRASTS, EXAMPLES, Settings, conform
+from tiltmeter.study import EXAMPLES, Settings, conform
 
 if TYPE_CHECKING:
     from tiltmeter.arrays import Floats, Index
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
 
 FEWEST = 5
 """Strata with fewer items are pooled for resampling."""
-SIMILAR = 0.1
-"""Largest relative difference between the numbers of attempts of two sides that are exchanged; beyond it, their precision differs."""
 UNREAD_RATES = (
     Metric("undetected_rate_attempts", "Share of the attempts without a readable answer."),
     Metric("undetected_rate_items", "Share of the items without any readable attempt."),
@@ -328,20 +325,31 @@ def cluster_spreads(counted: CountedItems) -> dict[MetricKey, Spread]:
     Binder (1983), "On the variances of asymptotically normal estimators from complex surveys"; Cameron, Gelbach and Miller (2011), "Robust
     inference with multiway clustering".
     """
+    ratios, freedoms = clustered_spread(influences_of(counted), counted.strata, counted.clusters)
+    return {key: Spread(*values) for key, *values in zip(counted.observed(), ratios.tolist(), freedoms.tolist(), strict=True)}
+
+
+def influences_of(counted: CountedItems) -> Floats:
+    """Return the linearised influence of each item on each metric, shape (items, metrics), in the order of `observed`."""
+    found: Floats = counted.values @ counted.slopes(counted.values.sum(axis=0)).T
+    return found
+
+
+def clustered_spread(influences: Floats, strata: Floats, sampled: Sequence[ItemClusters]) -> tuple[Floats, Floats]:
+    """Return the ratio of standard errors and the degrees of freedom of each metric, two arrays of shape (metrics,); see `cluster_spreads`."""
     import numpy as np
 
-    influences = counted.values @ counted.slopes(counted.values.sum(axis=0)).T
-    of_items = stratified_variance(influences, counted.strata)
-    clusters = [one for one in counted.clusters if one.size > 1]
-    freedom = max(len(influences) - len(np.unique(counted.strata)), 1)
+    of_items = stratified_variance(influences, strata)
+    clusters = [one for one in sampled if one.size > 1]
+    freedom = max(len(influences) - len(np.unique(strata)), 1)
     total, uncertainty = (1 - sum(one.members for one in clusters)) * of_items, of_items**2 / freedom
     for one in clusters:
-        variance = stratified_variance(one.totals(influences), one.strata(counted.strata))
+        variance = stratified_variance(one.totals(influences), one.strata(strata))
         total, uncertainty = total + variance, uncertainty + variance**2 / (one.size - 1)
     wider = (of_items > NOTHING) & (total > (1 + WIDER) * of_items)
     ratio = np.sqrt(stats.ratio(np.where(wider, total, 1.0), np.where(wider, of_items, 1.0)))
     freedoms = np.where(wider, stats.ratio(total**2, uncertainty), freedom)
-    return {key: Spread(*values) for key, *values in zip(counted.observed(), ratio.tolist(), freedoms.tolist(), strict=True)}
+    return ratio, freedoms
 
 
 def stratified_variance(values: Floats, strata: Floats | Index) -> Floats:
@@ -354,61 +362,6 @@ def stratified_variance(values: Floats, strata: Floats | Index) -> Floats:
     deviations = values - (sums / sizes[:, None])[place]
     found: Floats = (sizes / np.maximum(sizes - 1, 1))[place] @ deviations**2
     return found
-
-
-# -- differences between two models ---------------------------------------------------------------------------------------------------
-
-
-def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, settings: Settings) -> DataFrame:
-    """Compute CONTRASTS (second minus first) of all metrics of two models that answered the same items, in the same order.
-
-    Both sides use the same bootstrap resamples of items, so that differences in the difficulty of items cancel. Under the null hypothesis
-    of no difference, the sides of an item are exchangeable, so that the test keeps its level for every metric.
-    """
-    import numpy as np
-
-    described = sides[0].described()
-    keys = sorted(described, key=lambda key: described[key].name)
-
-    def stacked(values: Mapping[MetricKey, Any]) -> Floats:
-        return np.array([values[key] for key in keys])
-
-    raw = [stacked(side.observed()) for side in sides]
-    samples = [stacked(side.compute(DEFAULT.resample(side.values, sides[0].strata, settings))) for side in sides]
-    difference = raw[1] - raw[0]
-    reach = np.array([described[key].metric.high - described[key].metric.low for key in keys])
-    units = [min(side.outcomes(described[key].where).items for side in sides) for key in keys]
-    attempts = [side.measures.height for side in sides]
-    exchanged = None  # differences after exchanging the sides of items at random, shape (metrics, draws), if the sides are similar
-    if abs(attempts[0] - attempts[1]) <= SIMILAR * max(attempts):
-        totals = stats.exchanged_totals(sides[0].values, sides[1].values, draws=settings.resamples, seed=settings.seed + 2)
-        first, second = (stacked(side.compute(one)) for side, one in zip(sides, totals, strict=True))
-        exchanged = second - first
-    low, high, p = stats.paired_difference(difference, samples[1] - samples[0], exchanged, units=units, reach=reach, level=settings.level)
-    maximum = np.array([definition.corrected and described[key].metric.kind == "maximum" for key in keys])
-    lifted = maximum & ~np.array([[stats.is_constant(one) for one in side] for side in samples]).any(axis=0)  # biased upwards on both sides
-    if lifted.any():
-        alone = [
-            stats.maximum_interval(value[lifted], drawn[lifted], stacked(side.relabelled(settings))[lifted], settings.level)
-            for side, value, drawn in zip(sides, raw, samples, strict=True)
-        ]
-        estimates, lows, highs, _ = np.stack(alone, axis=-1)
-        better = stats.independent_difference(estimates, lows, highs, settings.level)
-        corrected = estimates[:, 1] - estimates[:, 0]
-        if exchanged is not None:
-            better = stats.exchange_difference(corrected, better, difference[lifted], exchanged[lifted], settings.level)
-        difference[lifted] = corrected
-        low[lifted], high[lifted], p[lifted] = np.maximum(better.low, -reach[lifted]), np.minimum(better.high, reach[lifted]), better.p
-    separate = lit("intervals of both sides, each corrected for the upward bias of a maximum")
-    together = lit("paired bootstrap of items, t interval")
-    made = DataFrame(
-        {"metric": [described[key].name for key in keys], "difference": difference, "low": low, "high": high, "p": p, "n": units}
-    ).with_columns(
-        how=when(Series(lifted)).then(separate).otherwise(together)
-        + ("" if exchanged is None else "; p also by exchanging the sides of items"),
-        paired=lit(True),
-    )
-    return conform(made, CONTRASTS).with_columns(col(Float64).fill_nan(None))
 
 
 # -- most influential answers ---------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.models.base import ALLOWED
 from tiltmeter.probes import analysis
 from tiltmeter.probes.constrained import AllowedAnswers, answers_are_constrained, read_allowed, with_list
+from tiltmeter.probes.contrasts import contrast_sides
 from tiltmeter.probes.label_corrections import (
     FEWEST_LABELS,
     LabelledAttempts,
@@ -365,6 +366,13 @@ class Probe(MeasuredPart):
 
     def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
         """See Part.contrast: items are paired, regardless of their wordings."""
+        return self._contrast(first, second, settings, population=False)
+
+    def population_contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
+        """See Part.population_contrast: questions, names and wordings that several items share are samples."""
+        return self._contrast(first, second, settings, population=True)
+
+    def _contrast(self, first: RunView, second: RunView, settings: Settings, *, population: bool) -> DataFrame | None:
         probe = self.under(settings.definition)
         measures = [side.measures for side in (first, second)]
         counts = [probe.item_counts(one) for one in measures]
@@ -378,7 +386,7 @@ class Probe(MeasuredPart):
             )
             for mine, attempts in zip(counts, measures, strict=True)
         ]
-        return analysis.contrast_sides(sides, probe.definition, settings)
+        return contrast_sides(sides, probe.definition, settings, clustered=population)
 
     def item_counts(self, measures: DataFrame) -> DataFrame:
         """Return one row per item: `stratum` as a number, the counts common to all probes, and the counts of this probe."""

@@ -586,7 +586,7 @@ def mark_by_range(estimate: Estimate, bands: Sequence[Band], readable: float) ->
         note = f"only {readable:.0%} of the attempts could be read; a mark requires {MIN_READABLE:.0%}"
         return plain._replace(mark="ungraded", note=note)
     words = range_words(plain.mark_best, plain.mark_worst)
-    wide = f"the {MARK_LEVEL:.0%} interval reaches from {plain.mark_best} to {plain.mark_worst}: more items are needed"
+    wide = f"the {MARK_LEVEL:.0%} interval reaches from {plain.mark_best} to {plain.mark_worst}: a decision needs more items, chosen before the run"
     return plain._replace(mark=words, note=wide if words == UNDECIDED else None)
 
 

@@ -9,7 +9,7 @@ import polars as pl
 from polars import DataFrame, Float64, Int64, String, col
 
 from tiltmeter import stats
-from tiltmeter.blocks import Bars, Block, Callout, Kind, Table, columns_of
+from tiltmeter.blocks import REPEATED_LOOKS, Bars, Block, Callout, Kind, Table, columns_of
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Cost, Limits, Prices
 from tiltmeter.reports import Result
@@ -42,8 +42,8 @@ class Plan(Result):
     design
         The prompts: `prompt_id`, `part`, `system`, `prompt`, `repetitions`.
     warnings
-        Sentences about sizes that are too small: key metrics with too few items for a decided mark, and benchmarks that can show large
-        differences only.
+        Sentences about sizes that are too small (key metrics with too few items for a decided mark, and benchmarks that can show large
+        differences only), and on when to choose the number of items.
     seconds
         Duration of all calls at `SECONDS` each, with as many concurrent calls as the limits allow.
 
@@ -181,7 +181,7 @@ def _precision(resolved: Resolved, part: Part, design: DataFrame, heterogeneity:
 
 
 def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved) -> list[str]:
-    """Return a sentence about the metrics with too few items for a decided mark, with a sufficient limit."""
+    """Return a sentence about the metrics with too few items for a decided mark, with a sufficient limit, and on when to choose it."""
     few = _too_few(metrics, parts)
     if few.is_empty():
         return []
@@ -196,7 +196,8 @@ def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved) -> list[
         advice = f"; give --limit {document['limit']}"
     named = [f"{part}/{metric} ({_rounded(items):,})" for part, metric, items in few.select("part", "metric", "items_needed").iter_rows()]
     return [
-        f"even without bias, the mark can rarely be decided, because more items are needed (about how many): {', '.join(named)}{advice}"
+        f"even without bias, the mark can rarely be decided, because more items are needed (about how many): {', '.join(named)}. "
+        f"{REPEATED_LOOKS} Choose the number before the run{advice}"
     ]
 
 
