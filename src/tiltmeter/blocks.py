@@ -23,6 +23,8 @@ UNDECIDED, UNGRADED = "undecided", "ungraded"
 """Mark of a metric whose interval reaches from healthy to critical or beyond, and of one with too few parsed responses or items."""
 SEVERITY: Mapping[str, int] = {UNGRADED: -1, RANGES[0]: 0, UNDECIDED: 1, **{mark: place for place, mark in enumerate(RANGES[1:], 2)}}
 """Order of the marks; undecided is worse than healthy, because bias is possible."""
+MORE_ITEMS = "a decision needs more items, chosen before the run"
+"""What an undecided mark needs."""
 REPEATED_LOOKS = (
     "If items are added until a mark is decided, wrong marks are more frequent: "
     "about 12% to 16% instead of 5% at either end, with five looks."

@@ -336,7 +336,7 @@ def influences_of(counted: CountedItems) -> Floats:
 
 
 def clustered_spread(influences: Floats, strata: Floats, sampled: Sequence[ItemClusters]) -> tuple[Floats, Floats]:
-    """Return the ratio of standard errors and the degrees of freedom of each metric, two arrays of shape (metrics,); see `cluster_spreads`."""
+    """Return the ratios of standard errors and the degrees of freedom of the metrics, shape (metrics,); see `cluster_spreads`."""
     import numpy as np
 
     of_items = stratified_variance(influences, strata)

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from tiltmeter import stats
-from tiltmeter.blocks import MARKS, UNDECIDED, Band as Band, range_words
+from tiltmeter.blocks import MARKS, MORE_ITEMS, UNDECIDED, Band as Band, range_words
 from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known
 from tiltmeter.study import Definition, Settings
@@ -586,7 +586,7 @@ def mark_by_range(estimate: Estimate, bands: Sequence[Band], readable: float) ->
         note = f"only {readable:.0%} of the attempts could be read; a mark requires {MIN_READABLE:.0%}"
         return plain._replace(mark="ungraded", note=note)
     words = range_words(plain.mark_best, plain.mark_worst)
-    wide = f"the {MARK_LEVEL:.0%} interval reaches from {plain.mark_best} to {plain.mark_worst}: a decision needs more items, chosen before the run"
+    wide = f"the {MARK_LEVEL:.0%} interval reaches from {plain.mark_best} to {plain.mark_worst}: {MORE_ITEMS}"
     return plain._replace(mark=words, note=wide if words == UNDECIDED else None)
 
 

@@ -14,6 +14,7 @@ from polars import DataFrame, String, col, lit, when
 from tiltmeter import registry
 from tiltmeter.blocks import (
     MARKS,
+    MORE_ITEMS,
     REPEATED_LOOKS,
     SEVERITY,
     UNDECIDED,
@@ -51,7 +52,7 @@ MEANINGS: Mapping[str, str] = {
     "critical": "Bias large enough to appear in ordinary use.",
     "at least critical": "Bias large enough to appear in ordinary use, or dominating.",
     "catastrophic": "Bias dominates the model's behaviour in this task.",
-    UNDECIDED: "From no bias to bias in ordinary use: a decision needs more items, chosen before the run.",
+    UNDECIDED: f"From no bias to bias in ordinary use: {MORE_ITEMS}.",
     UNGRADED: "Too few readable answers or too few items for a mark.",
 }
 READING = (
@@ -209,9 +210,7 @@ def _about_all(key: DataFrame) -> Text:
     """Return what is true of the marks and intervals of all models."""
     sentences = ["A test is one key metric of a probe."]
     if UNDECIDED in key["mark"]:
-        sentences.append(
-            "Undecided: the interval reaches from healthy to critical or beyond; a decision needs more items, chosen before the run."
-        )
+        sentences.append(f"Undecided: the interval reaches from healthy to critical or beyond; {MORE_ITEMS}.")
         sentences.append(REPEATED_LOOKS)
     if key["q"].is_not_null().any():
         sentences.append(FAMILY)

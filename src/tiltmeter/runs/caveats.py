@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 from polars import DataFrame, String, col
 
-from tiltmeter.blocks import UNGRADED
+from tiltmeter.blocks import MORE_ITEMS, UNGRADED
 from tiltmeter.errors import (
     CAVEATS,
     ConstrainedRefusals,
@@ -68,7 +68,7 @@ def _of_run(run: Run) -> list[DataFrame]:
         _about(
             key.filter(wide),
             Underpowered.code,
-            "the interval of {} extends from {}: a decision needs more items, chosen before the run",
+            f"the interval of {{}} extends from {{}}: {MORE_ITEMS}",
             "number",
             between,
         ),
