@@ -447,12 +447,14 @@ class Probe(MeasuredPart):
         """Return by metric the smallest share of responses whose wrong labels could explain that the interval excludes "no bias".
 
         The effects of wrong labels are those of the largest change that another label of a response makes, in a random sample of
-        TIPPING_SAMPLE responses, linearised. Only key metrics of responses with labels have a tipping point.
+        TIPPING_SAMPLE responses, linearised. Only key metrics of responses with labels have a tipping point, and only if the measures have
+        the columns ATTEMPT.
         """
-        attempts = counted.measures.filter(col.outcome != "failed").select(ATTEMPT)
         distances = {one.named.name: one.named.metric.distance_to_unbiased(one.low, one.high) for one in estimates if one.named.metric.key}
-        if len(self.labels) < 2 or not any(distances.values()) or not self.definition.corrected:
+        identified = set(ATTEMPT) <= set(counted.measures.columns)
+        if len(self.labels) < 2 or not any(distances.values()) or not self.definition.corrected or not identified:
             return {}
+        attempts = counted.measures.filter(col.outcome != "failed").select(ATTEMPT)
         sample = attempts.sample(min(TIPPING_SAMPLE, attempts.height), seed=settings.seed).sort(ATTEMPT)
         possible = _RelabelledAttempts(self, counted, sample.with_columns(said=lit(None, String))).possible_changes()
         slopes = dict(zip(counted.observed(), counted.slopes(counted.values.sum(axis=0)), strict=True))
