@@ -195,13 +195,13 @@ def test_seconds_are_those_of_the_processor_and_of_child_processes(monkeypatch: 
     assert modules.claims_of_case("any", "works in a child")[1] >= 0.2
 
 
-def test_each_study_is_recorded_and_its_claims_held() -> None:
-    """Whether its code has changed since is a warning of `make lint`."""
+def test_the_claims_of_each_recorded_study_held() -> None:
+    """Whether its code has changed since, or whether it was never carried out, is a warning of `make lint`."""
     recorded = records.recorded()
-    assert tuple(recorded) == modules.MODULES
+    assert list(recorded) == [name for name in modules.MODULES if name in recorded]
     for name, record in recorded.items():
         study = modules.study_named(name)
         assert record["holds"]
-        assert tuple(record["figures"]) == tuple(study.CASES)
+        assert [case for case in record["figures"] if case != "all cases"] == list(study.CASES)
         assert record["question"] == study.QUESTION
         assert list(records._files(study.CODE))
