@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 from polars import DataFrame, Expr, LazyFrame, col, lit
@@ -16,12 +16,9 @@ from tiltmeter.readers.outcomes import READING_RULE
 from tiltmeter.registry import check_known
 from tiltmeter.runs.counterparts import factors_of
 from tiltmeter.runs.evidence import resting_on
-from tiltmeter.runs.folder import without_foreign
+from tiltmeter.runs.folder import RunFolder, without_foreign
 from tiltmeter.runs.reading_quality import labels_of
 from tiltmeter.study import MEASURES, NAMED, RESPONSES, metric_name
-
-if TYPE_CHECKING:
-    from tiltmeter.runs.opened_run import Run
 
 MOST_ROWS = 20
 """Maximum number of rows shown of one table of a stage, and of findings."""
@@ -125,17 +122,23 @@ class Explanation(reports.Result):
         return blocks
 
 
-def explained_attempt(run: Run, prompt_id: str, model: str | None, repetition: int | None) -> Explanation:
+def explained_attempt(
+    folder: RunFolder, findings: DataFrame, prompt_id: str, model: str | None, repetition: int | None, *, place: str
+) -> Explanation:
     """Follow one attempt through the tables of a run.
 
     Parameters
     ----------
+    folder, findings
+        The run folder and its findings.
     prompt_id
         Identifier of the prompt, or of the attempt: "gender/17/0/plain#3".
     model
         Name of the model; None: the only one of the run.
     repetition
         Number of the response, from 0; None: that of `prompt_id`, or 0.
+    place
+        Name of the run for errors.
 
     Raises
     ------
@@ -143,23 +146,24 @@ def explained_attempt(run: Run, prompt_id: str, model: str | None, repetition: i
         The run has no such prompt, model or repetition, or has several models and none is given.
     """
     prompt_id, repetition = _attempt_of(prompt_id, repetition)
-    design = run.folder.scan("design").filter(prompt_id=prompt_id).collect()
+    design = folder.scan("design").filter(prompt_id=prompt_id).collect()
     if design.is_empty():
-        raise InputError(f"{run.place} has no prompt {prompt_id!r}; `tiltmeter show RUN --metric METRIC` prints the ids of prompts")
-    models = run.folder.models("responses")
+        raise InputError(f"{place} has no prompt {prompt_id!r}; `tiltmeter show RUN --metric METRIC` prints the ids of prompts")
+    models = folder.models("responses")
     if model is None and len(models) > 1:
-        raise InputError(f"{run.place} has responses of several models; choose one with --model: {', '.join(models)}")
+        raise InputError(f"{place} has responses of several models; choose one with --model: {', '.join(models)}")
     model = models[0] if model is None else model
-    check_known(model, models, f"{run.place} has no model {model!r}")
+    check_known(model, models, f"{place} has no model {model!r}")
     attempt = {"model": model, "prompt_id": prompt_id, "repetition": repetition}
-    response = run.folder.scan("responses").filter(**attempt).collect()
+    response = folder.scan("responses").filter(**attempt).collect()
     if response.is_empty():
-        raise InputError(f"{run.place} has no response {repetition + 1} of {model} to the prompt {prompt_id!r}; --repetition counts from 0")
-    measures = run.folder.scan("measures").filter(**attempt)
+        raise InputError(f"{place} has no response {repetition + 1} of {model} to the prompt {prompt_id!r}; --repetition counts from 0")
+    measures = folder.scan("measures").filter(**attempt)
     measure = without_foreign(measures.collect())
     row, answer = without_foreign(design).row(0, named=True), response.row(0, named=True)
     measured = measure.row(0, named=True) if measure.height else {}
-    labels = labels_of(run.folder)
+    labels = labels_of(folder)
+    of_part = findings.filter(model=model, part=row["part"])
     return Explanation(
         title=f"{prompt_id}, response {repetition + 1} of {model}",
         prompt=row,
@@ -167,8 +171,8 @@ def explained_attempt(run: Run, prompt_id: str, model: str | None, repetition: i
         measure=measured,
         reason=_reason(measured.get("outcome"), answer),
         labels=labels.filter(**attempt) if labels.height else labels,
-        stages=_stage_rows(run, attempt, row["part"]),
-        findings=_counted_findings(run, measures, model, row, measured.get("outcome")),
+        stages=_stage_rows(folder, attempt, row["part"]),
+        findings=_counted_findings(folder, of_part, measures, row, measured.get("outcome")),
     )
 
 
@@ -192,10 +196,10 @@ def _reason(outcome: str | None, response: Mapping[str, Any]) -> str:
     return _MEANINGS.get(outcome or "", "")
 
 
-def _stage_rows(run: Run, attempt: Mapping[str, Any], part: str) -> dict[str, DataFrame]:
+def _stage_rows(folder: RunFolder, attempt: Mapping[str, Any], part: str) -> dict[str, DataFrame]:
     """Return the rows of an attempt in the tables of the method, with the concept of each phrase."""
     name = f"{attempt['prompt_id']}#{attempt['repetition']}"
-    stages = run.folder.stages()
+    stages = folder.stages()
     of_attempt = {}
     for table, rows in stages.items():
         columns = rows.collect_schema().names()
@@ -216,11 +220,12 @@ def _informative(rows: LazyFrame) -> DataFrame:
     return table.select(name for name in table.columns if name not in _ATTEMPT and table[name].count())
 
 
-def _counted_findings(run: Run, measures: LazyFrame, model: str, prompt: Mapping[str, Any], outcome: str | None) -> DataFrame:
+def _counted_findings(
+    folder: RunFolder, findings: DataFrame, measures: LazyFrame, prompt: Mapping[str, Any], outcome: str | None
+) -> DataFrame:
     """Return the findings of a part and model, with whether they count an attempt, and why not."""
-    findings = run.findings.filter(model=model, part=prompt["part"])
     conditions = findings["evidence"].drop_nulls().unique(maintain_order=True)
-    holds = {evidence: _selects(run, evidence, measures) for evidence in conditions}
+    holds = {evidence: _selects(folder, evidence, measures) for evidence in conditions}
     selected = col.evidence.replace_strict(holds, default=False, return_dtype=pl.Boolean) if holds else lit(False)
     selected &= _is_about(prompt)
     of_every_attempt = col.metric.str.starts_with(OF_ALL_ATTEMPTS)
@@ -235,9 +240,9 @@ def _counted_findings(run: Run, measures: LazyFrame, model: str, prompt: Mapping
     return findings.select(*NAMED, "estimate", "key", selected=selected, counted=counted, why=why)
 
 
-def _selects(run: Run, evidence: str, measures: LazyFrame) -> bool:
+def _selects(folder: RunFolder, evidence: str, measures: LazyFrame) -> bool:
     """Return whether the evidence of a finding selects any of these measures."""
-    count: int = resting_on(run.folder, evidence, measures).select(pl.len()).collect().item()
+    count: int = resting_on(folder, evidence, measures).select(pl.len()).collect().item()
     return count > 0
 
 

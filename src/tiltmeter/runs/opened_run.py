@@ -330,7 +330,7 @@ class Run(reports.Result):
         >>> run.explain(run.design["prompt_id"][0]).response["status"]
         'ok'
         """
-        return explained_attempt(self, prompt_id, model, repetition)
+        return explained_attempt(self.folder, self.findings, prompt_id, model, repetition, place=self.place)
 
 
 def _sentences(shown: LazyFrame, finding: Finding) -> LazyFrame:
