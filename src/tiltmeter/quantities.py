@@ -58,6 +58,19 @@ def quantity(value: float | None, low: float | None = None, high: float | None =
             return number(value)
 
 
+def confidence(level: float) -> str:
+    """Format a confidence level in percent, with as many decimals as its distance from 100% needs.
+
+    Examples
+    --------
+    >>> confidence(0.95), confidence(0.99834), confidence(0.99996)
+    ('95%', '99.8%', '99.996%')
+    """
+    missed = max(100 * (1 - level), 1e-9)
+    decimals = max(1, math.ceil(-math.log10(missed)))
+    return f"{round(100 * level, decimals):.12g}%"
+
+
 def interval(low: float | None, high: float | None, unit: str = "") -> str:
     """Format an interval in the unit of its estimate: "24 to 32", with "%" for a share."""
     if low is None or high is None or math.isnan(low) or math.isnan(high):

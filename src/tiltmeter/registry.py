@@ -44,6 +44,7 @@ _NO_PROBES = {
     "analysis",
     "base",
     "constrained",
+    "contrasts",
     "label_corrections",
     "metric",
     "paper_suite",

@@ -21,6 +21,7 @@ from tiltmeter.models import Classifier as Classifier, Encoder as Encoder, Messa
 from tiltmeter.readers.outcomes import OUTCOMES as OUTCOMES
 
 if TYPE_CHECKING:
+    from tiltmeter.blocks import Table
     from tiltmeter.datasets import Library
 
 Schema = Mapping[str, pl.DataType | type[pl.DataType]]
@@ -122,6 +123,7 @@ GRADES: Schema = {
     **dict.fromkeys(("value_read", "low_read", "high_read"), Float64),  # before the correction for parsing errors; null without labels
     "bands": pl.List(pl.Struct({"mark": String, "low": Float64, "high": Float64})),  # tiers of the marks
     "normalised": Float64,  # 0 (no bias) to 1, comparable between metrics
+    "tipping": Float64,  # smallest share of responses whose wrong labels could explain the result; null if there is none
 }
 """Columns of the table `grades`, which the stage "findings" also returns for parts with graded metrics."""
 
@@ -182,8 +184,22 @@ CONTRASTS: Schema = {
     "n": Int64,  # number of pairs, or size of the smaller of two unpaired groups
     "paired": Boolean,
     "how": String,  # description of the interval method
+    "estimand": String,  # questions that the interval refers to, as in FINDINGS; null: those of the finding
+    "first": Float64,  # estimate of the first side on the shared prompts; null: the estimate of its finding
+    "first_low": Float64,
+    "first_high": Float64,
+    "second": Float64,
+    "second_low": Float64,
+    "second_high": Float64,
+    "sum_low": Float64,  # interval of first plus second, from the same resamples; null: from the intervals of both sides
+    "sum_high": Float64,
+    "freedom": Float64,  # degrees of freedom of the intervals of the sides and of their sum; null: infinite
 }
-"""Columns of differences between two models or two runs, one row per finding."""
+"""Columns of differences between two models or two runs, one row per finding.
+
+The columns from `estimand` on are optional. They serve the verdict on a metric whose bias can have either sign (see
+`tiltmeter.comparing.BiasScale`).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -539,6 +555,24 @@ class ReportView(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class MethodTable:
+    """A table that a method makes from the tables of a run, for `Run.table`, `tiltmeter show --table` and exports.
+
+    The registered study provides them with `tables_of(view)`, which returns them by name, as it provides `present(view)`.
+
+    Parameters
+    ----------
+    rows
+        Function that returns the table, with the columns `model` and `part`. It is called only when the table is needed.
+    present
+        Function that returns the block of a report with the given rows.
+    """
+
+    rows: Callable[[], DataFrame]
+    present: Callable[[DataFrame], Table]
+
+
 class Part(ABC):
     """One separately measured part of a study: a probe, a grid of stories or a benchmark.
 
@@ -589,6 +623,13 @@ class Part(ABC):
         """
         return None
 
+    def population_contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
+        """Compute the same differences with intervals and tests about questions, names and wordings like these.
+
+        By default the result of `contrast`, which is right if no other units than those that it resamples are a sample.
+        """
+        return self.contrast(first, second, settings)
+
     def judge_call_count(self, design: DataFrame, settings: Settings) -> int:
         """Return the expected number of judge calls for a design (without retries); 0 if the part uses no judge."""
         return 0
@@ -603,6 +644,17 @@ class Part(ABC):
         `heterogeneity` is the standard deviation (logit) of the random effects of questions, names and wordings.
         """
         return {}
+
+    def detectable_effects(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
+        """Return the smallest true effect that is shown with 80% probability, for key metrics that are no simple differences.
+
+        For all other metrics of `standard_errors`, it follows from the standard error (`stats.detectable`).
+        """
+        return {}
+
+    def size_warnings(self, design: DataFrame, settings: Settings) -> Sequence[str]:
+        """Return a sentence for each reason why this design is too small to show effects of interest."""
+        return ()
 
     def items_needed(self, errors: Mapping[str, float], items: int, settings: Settings) -> Mapping[str, int]:
         """Return the number of items per graded metric at which the mark of an unbiased model is decided with 80% probability.

@@ -78,7 +78,8 @@ def test_one_minute_is_enough_to_see_how_many_of_whom_and_the_strongest() -> Non
     (head,) = blocks(Headline, made)
     assert made[1] == head
     assert head.text.startswith("m: 3 associations found. Strongest: male → calm")
-    assert head.detail.startswith("The difference is 50 points (95% interval 45 to 55). By chance, 0.5 associations would be found")
+    expected = "The difference is 50 points (95% interval 45 to 55, adjusted for selection). By chance, 0.5 associations would be found"
+    assert head.detail.startswith(expected)
     assert head.detail.endswith("(groups shuffled, p = 0.01). Texts: 10.")
     (groups,) = blocks(Table, made, "of each group")
     assert rows(groups, "group", "associations", "all locations together") == [("female", 2, 20), ("male", 1, 1)]
@@ -94,7 +95,56 @@ def test_one_minute_is_enough_to_see_how_many_of_whom_and_the_strongest() -> Non
 def test_the_headline_names_both_groups_if_either_may_have_the_highest_rate() -> None:
     table = found("female", "calm", runner_up="male", runner_up_low=-0.01)
     (head,) = blocks(Headline, shown(findings(*WHOLE, single("female", "calm", 0.3)), associations=table))
-    assert "Strongest: female or male → calm: in 30% of descriptions, others 2%" in head.text
+    assert "Strongest: female or male → calm: in 30% of 40 descriptions, others 2% of 120" in head.text
+
+
+def test_the_headline_says_on_how_many_descriptions_it_rests() -> None:
+    lost = {"metric": "missing", "unit": "share"}
+    each = [
+        lost | {"group": group, "attempts": 800, "answered": used, "unreadable": 800 - used} for group, used in (("a", 600), ("b", 472))
+    ]
+    (head,) = blocks(Headline, shown(findings(*WHOLE, lost | {"estimate": 0.33, "p": 0.5, "method": "chi-squared"}, *each)))
+    assert head.detail.endswith("Texts: 10. Character descriptions used: 1,072 of 1,600 (67%).")
+    (head,) = blocks(Headline, shown(findings(count(None, 0), lost | {"group": "a", "attempts": 800, "answered": 800})))
+    assert head.detail.endswith("Character descriptions used: 800 of 800 (100%).")
+
+
+@pytest.mark.parametrize(
+    ("estimand", "said"),
+    [
+        ("names like these", "first names like these, not only about the names of this study"),
+        ("these names", "about the names of this study: with fewer than 20 first names"),
+        ("texts like these", "These results are about texts like these."),
+    ],
+)
+def test_the_population_is_named_once(estimand: str, said: str) -> None:
+    row = single("female", "calm", 0.3) | {"estimand": estimand}
+    texts = [block.text for block in blocks(Text, shown(findings(*WHOLE, row, row | {"concept": "witty"}, model="a"), findings(row)))]
+    assert len([text for text in texts if said in text]) == 1
+    others = {"names like these", "these names", "texts like these"} - {estimand}
+    assert not any("results are about" in text and said not in text for text in texts), others
+
+
+def test_the_adjustment_for_selection_and_its_limit_are_said_once() -> None:
+    texts = [block.text for block in blocks(Text, shown(findings(*WHOLE, single("female", "calm", 0.3)), findings(*WHOLE, model="n")))]
+    (selection,) = [text for text in texts if "selection" in text]
+    assert "q is the smallest false discovery rate at which it would be selected" in selection
+    assert "at least 95% of them are expected to contain their true values" in selection
+    assert "6 to 11% too large on average" in selection
+    assert not any("expected share" in text for text in texts)
+
+
+def test_the_level_of_an_interval_is_that_of_the_number_not_of_the_study() -> None:
+    rows_of = [single("female", "calm", 0.3) | {"level": 0.99834}, single("male", "witty", 0.2) | {"level": 0.99834}]
+    made = shown(findings(*WHOLE, *rows_of))
+    (strongest,) = blocks(Table, made, "Strongest associations")
+    assert rows(strongest, "99.8% interval") == [("25 to 35",), ("15 to 25",)]
+    (head,) = blocks(Headline, made)
+    assert "99.8% interval 25 to 35, adjusted for selection" in head.detail
+    assert not any("95% interval" in column.name for table in blocks(Table, made) for column in table.columns)
+    other = findings(*WHOLE, single("female", "calm", 0.1) | {"level": 0.99996}, model="n")
+    (strongest,) = blocks(Table, shown(findings(*WHOLE, *rows_of), other), "Strongest associations")
+    assert rows(strongest, "interval", "level") == [("25 to 35", "99.8%"), ("15 to 25", "99.8%"), ("5 to 15", "99.996%")]
 
 
 def test_what_an_association_rests_on_and_its_sentences_are_details() -> None:
@@ -208,10 +258,24 @@ def test_studies_of_other_groups_are_not_compared() -> None:
     assert Heading("Shared associations") not in shown(gender, other)  # neither the model nor the part is the same
 
 
+def test_the_level_of_runs_that_stored_another_one_is_not_stated() -> None:
+    """Before version 4, findings had the level of the study, and tables none."""
+    table = found("female", "calm", level=None)
+    made = shown(findings(*WHOLE, single("female", "calm", 0.3)), associations=table)
+    (head,) = blocks(Headline, made)
+    assert "(interval 25 to 35, adjusted for selection)" in head.detail
+    (strongest,) = (block.table for block in blocks(Pairs, made, "Strongest associations"))
+    assert rows(strongest, "interval") == [("25 to 35",)]
+
+
 def test_published_scores_have_no_interval() -> None:
     row = single("female", "calm", 0.4, "sports") | {"unit": "score", "low": None, "high": None}
-    (strongest,) = blocks(Table, shown(findings(*WHOLE, row)), "Strongest associations")
+    made = shown(findings(*WHOLE, row))
+    (strongest,) = blocks(Table, made, "Strongest associations")
     assert rows(strongest, "where", "score", "95% interval") == [("sports", "0.400", "–")]
+    texts = " ".join(block.text for block in blocks(Text, made))
+    assert "p < 0.05, not adjusted for the number of tests" in texts
+    assert "Adjustment for selection" not in texts
 
 
 def test_thousands_of_associations_stay_few_rows() -> None:

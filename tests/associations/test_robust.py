@@ -159,6 +159,9 @@ def test_a_reported_interval_is_at_the_level_of_all_that_is_reported_and_never_h
     reported = found.filter("reported")
     assert reported.height >= 1
     assert (reported["low"] > 0).all()
+    tests = found["p"].drop_nulls().len()
+    assert reported["level"].to_list() == pytest.approx([1 - 0.05 * 2 * reported.height / tests] * reported.height)
+    assert set(found.filter(~pl.col("reported"))["level"]) == {0.95}
     plain = find_associations(*told(4, lift=0.2, stories=3000), level=0.8).filter("reported")
     both = reported.join(plain, on=["concept", "identity", "context"], nulls_equal=True, suffix="_80")
     assert (both["low"] < both["low_80"]).all()

@@ -149,6 +149,7 @@ def test_default_is_one_test_of_each_identity_in_one_family(rows: list[List], mi
             assert (mine["others_count"], mine["others_lists"]) == (total - count, of - lists)
             if len(cells) > 1:
                 level = adjusted_level(found) if mine["reported"] else 0.95
+                assert mine["level"] == pytest.approx(level)
                 difference = rate_difference(count, lists, total - count, of - lists, level)
                 assert (mine["effect"], mine["low"], mine["high"]) == pytest.approx(tuple(difference))
                 best = max((c / n, name) for name, (c, n) in cells.items() if name != mine["identity"])
@@ -173,12 +174,18 @@ def test_default_is_one_test_of_each_identity_in_one_family(rows: list[List], mi
 
 
 def hierarchical_by_hand(family: pl.DataFrame) -> list[float]:
-    """q-values of rows with `concept` and `p`: concepts by Simes' p-value, then tests within them."""
+    """q-values of rows with `concept` and `p`: concepts by Simes' p-value, then tests within them; for each number of selected concepts."""
     within = {name: false_discovery_control(group["p"]) for (name,), group in family.group_by("concept", maintain_order=True)}
     concepts = dict(zip(within, false_discovery_control([one.min() for one in within.values()]), strict=True))
-    selected = max(sum(q < 0.05 for q in concepts.values()), 1)
     values = {name: iter(one) for name, one in within.items()}
-    return [min(1.0, max(concepts[name], next(values[name]) * len(concepts) / selected)) for name in family["concept"]]
+    ordered = sorted(concepts.values())
+    found = []
+    for name in family["concept"]:
+        own = next(values[name])
+        # With R selected concepts, the level is at least the R-th concept's own, and that at which the test is selected within its concept.
+        least = min(max(of_concept, own * len(concepts) / number) for number, of_concept in enumerate(ordered, 1))
+        found.append(min(1.0, max(concepts[name], least)))
+    return found
 
 
 def adjusted_level(found: pl.DataFrame) -> float:

@@ -114,13 +114,14 @@ def test_of_answers_that_widen_it_alike_those_farthest_out_come_first() -> None:
 
 def test_of_a_run_they_are_opened_with_their_texts(ran: Ran) -> None:
     run = ran("run", "benchmarks/g20", "-m", "sim/biased", "--limit", "4", "-P", "roles=none,diplomat", "--display", "none", "--out", "run")
-    shown = run.examples.filter(metric_name() == "range_mean_vader_compound", context="diplomat")
+    shown = run.examples.filter(metric_name() == "range_mean_vader_compound_calibrated", context="diplomat")
     assert 0 < shown.height <= 5
     assert (shown["outcome"] == "answered").all()
-    means = run.measures.filter(generation="diplomat").group_by("subject").agg(pl.col("value:vader_compound").mean())
-    ends = set(means.sort("value:vader_compound")["subject"].gather([0, -1]))
+    calibrated = pl.col("without names:vader_compound")
+    means = run.measures.filter(generation="diplomat").group_by("subject").agg(calibrated.mean()).sort(calibrated)
+    ends = set(means["subject"].gather([0, -1]))
     assert all(any(end in row["prompt"] for end in ends) for row in shown.iter_rows(named=True))
     first = shown.row(0, named=True)
     assert first["answer"] == run.responses.filter(prompt_id=first["prompt_id"], repetition=first["repetition"])["answer"].item()
-    ranges = {f"range_mean_vader_{one}" for one in ("compound", "positive", "negative")}
+    ranges = {f"range_mean_vader_{one}_calibrated" for one in ("compound", "positive", "negative")}
     assert set(run.examples.select(metric_name()).to_series()) == ranges

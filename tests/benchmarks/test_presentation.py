@@ -40,6 +40,7 @@ def number(name: str, role: str | None, estimate: float | None, group: str | Non
         "mean": (None, "mean", "tone"),
         "range": ("range", "mean", "tone"),
         "ratio": ("ratio", "selection_rate", "tone"),
+        "apart": ("minus_others", "mean", "tone"),
         "z": ("max_abs_z", "mean", "tone"),
         "topic range": ("range", "mean", "cluster_sweet_round"),
         "topic mean": (None, "mean", "cluster_sweet_round"),
@@ -63,14 +64,16 @@ ROWS = [
     *(number("range", role, pair[1] - pair[0], key=role != "baseline", p=0.01, q=0.02) for role, pair in MEANS.items()),
     *(number("range", role, 0.1, calibrated=True) for role in ("none", "poet")),
     *(number("mean", role, 0.05, group, calibrated=True) for role in ("none", "poet") for group in GROUPS),
-    *(number("ratio", role, value, high=high) for role, (value, high) in RATIOS.items()),
+    *(number("ratio", role, value, high=high, q=0.01) for role, (value, high) in RATIOS.items()),
     number("z", "none", 2.5),
     *(number("topic range", role, 0.3, key=True) for role in ("none", "poet")),
     *(number("topic mean", role, 0.4) for role in ("none", "poet")),
 ]
 ABOUT = pl.DataFrame(
     {"model": "m", "part": "fruit", "generation": ["none", "poet"], "feature": "tone", "calibrated": False, "statistic": "mean"}
-).with_columns(comparison=pl.lit("max_abs_z"), group=pl.Series(["pear", "apple"]))
+).with_columns(comparison=pl.lit("max_abs_z"), group=pl.Series(["pear", "apple"]), decision=pl.lit(value=False))
+OF_RATIOS = ABOUT.with_columns(comparison=pl.lit("ratio"), statistic=pl.lit("selection_rate"), group=pl.lit(None, pl.String))
+DECISIONS = pl.concat([ABOUT, OF_RATIOS]).with_columns(decision=pl.lit(value=True))
 
 
 def all_blocks(blocks: Sequence[Block]) -> Iterator[Block]:
@@ -109,23 +112,24 @@ def test_what_is_shown_of_a_feature() -> None:
     blocks = presented(*ROWS, disparities=ABOUT)
     assert getattr(blocks[0], "text", None) == "Kinds of fruit"
     assert [table.lead for table in of_kind(blocks, Table, "Disparity between groups")] == [2]
-    baseline, none, poet = disparities(blocks)
-    assert [row["condition"] for row in (baseline, none, poet)] == ["baseline", "none", "poet"]
+    none, poet = disparities(blocks)
+    assert [row["condition"] for row in (none, poet)] == ["none", "poet"]
+    (baseline,) = rows_of(of_kind(blocks, Table, "Bias of the tool")[0])
     assert none["feature"] == "tone", "clusters are shown apart"
     assert (none["mean"], none["range of means"], none["interval"]) == tuple(map(pytest.approx, (0.4, 0.4, [0.3, 0.5])))
     assert (none["q"], none["answered"]) == (0.02, 0.75)
-    assert (baseline["calibrated range"], none["calibrated range"]) == (None, 0.1)
-    ends = (baseline["group with the highest mean"], none["group with the highest mean"], none["group with the lowest mean"])
+    ends = (baseline.get("group with the highest mean"), none["group with the highest mean"], none["group with the lowest mean"])
     assert ends == (
         None,
         "pear",
         "apple",
     ), "of equal means none is first"
-    assert [row["four-fifths rule"] for row in (baseline, none, poet)] == [None, "below 0.8", "below 0.8, uncertain"]
+    assert "four-fifths rule" not in none, "a tone is no decision"
     assert (none["largest |z|"], none["group with largest |z|"]) == (2.5, "pear")
     of_feature = rows_of(of_kind(blocks, Table, "Disparity of tone")[0])
     assert [row["values"] for row in of_feature] == ["measured"] * 3 + ["calibrated"] * 2
     raw, calibrated = of_kind(blocks, Heatmap, "tone")[1:3]
+    assert [row["measured range"] for row in of_feature] == [None] * 3 + [pytest.approx(0.4), pytest.approx(0.05)]
     assert heat(raw)["pear"] == {"baseline": 0.5, "none": 0.6, "poet": 0.55}
     assert heat(calibrated)["pear"] == {"none": 0.05, "poet": 0.05}
     topic = rows_of(of_kind(blocks, Table, "cluster")[0])
@@ -140,15 +144,88 @@ def test_the_headline_says_what_was_found(wording: Wording) -> None:
         return of_kind(presented(*rows), Headline)[0]
 
     found = said()
-    assert found.text == "m: tone is highest for pear and lowest for apple"
+    assert found.text == "m: tone is higher for pear than for apple"
     assert "0.400 (95% interval 0.300 to 0.500), q 0.02" in found.detail
-    assert "0.300, below 0.8" in found.detail
-    wording.check_sentence("headlines", "range and impact ratio of a benchmark", found.detail)
+    assert "Impact ratio" not in found.detail
+    wording.check_sentence("headlines", "range of a benchmark", found.detail)
     assert "of tone: 0.000123 " in said(estimate=0.00012345).detail
     assert said(q=0.2).text == "m: no difference in tone between the 2 groups was shown"
     sentiment = [{**row, "feature": "sentiment"} if row["feature"] == "tone" else row for row in ROWS]
     (head,) = of_kind(presented(*sentiment), Headline)
-    assert head.text.startswith("m: most positive about pear, least positive about apple")
+    assert head.text == "m: more positive about pear than about apple"
+
+
+@pytest.mark.wording
+def test_four_fifths_are_stated_of_decisions_only_and_only_if_the_ratio_differs_from_1(wording: Wording) -> None:
+    def detail(high: float, q: float, decisions: pl.DataFrame = DECISIONS) -> str:
+        rows = [row if row["comparison"] != "ratio" else {**row, "high": high, "q": q} for row in ROWS]
+        return of_kind(presented(*rows, disparities=decisions), Headline)[0].detail
+
+    assert "0.300, below 0.8 (four-fifths rule)." in detail(0.7, 0.01)
+    wording.check_sentence("headlines", "range and impact ratio of a benchmark", detail(0.7, 0.01))
+    assert "0.300, which may be below 0.8 (four-fifths rule)." in detail(0.9, 0.01)
+    assert "four-fifths" not in detail(0.7, 0.06)
+    assert "four-fifths" not in detail(0.7, 0.01, ABOUT)
+    assert "four-fifths" not in detail(0.7, 0.01, ABOUT.drop("decision")), "an older run does not know"
+    none, poet = disparities(presented(*ROWS, disparities=DECISIONS))
+    assert [none["four-fifths rule"], poet["four-fifths rule"]] == ["below 0.8", "below 0.8, uncertain"]
+    limits = {row.null_value for row in of_kind(presented(*ROWS, disparities=DECISIONS), Intervals, "Impact ratio")[0].rows}
+    assert limits == {0.8}
+
+
+THREE = ("apple", "pear", "plum")
+
+
+def of_three(differences: Sequence[float], q: Sequence[float], range_q: float = 0.01, baseline_q: float = 1.0) -> list[dict[str, object]]:
+    """The calibrated key numbers of three groups, whose measured values differ by more."""
+    return [
+        number("range", "none", 0.3, calibrated=True, key=True, p=range_q, q=range_q),
+        number("range", "none", 0.7, q=0.001),
+        *(number("mean", "none", 0.1 * at, group, calibrated=True) for at, group in enumerate(THREE)),
+        *(number("mean", "none", 0.3 * at, group) for at, group in enumerate(THREE)),
+        *(
+            number("apart", "none", size, group, calibrated=True, q=q[at])
+            for at, (group, size) in enumerate(zip(THREE, differences, strict=True))
+        ),
+        *(number("apart", "none", -size, group, q=0.001) for group, size in zip(THREE, differences, strict=True)),
+        number("range", "baseline", 0.4, q=baseline_q),
+    ]
+
+
+def test_headline_and_first_figure_are_calibrated_and_name_groups_only_by_their_own_tests() -> None:
+    def shown(*given: Any, **more: Any) -> tuple[str, list[object]]:
+        blocks = presented(*of_three(*given, **more))
+        (chart,) = of_kind(blocks, Intervals, "about each group")
+        assert "calibrated" in chart.title
+        assert {row.label: row.estimate for row in chart.rows} == pytest.approx({"apple": 0.0, "pear": 0.1, "plum": 0.2})
+        (head,) = of_kind(blocks, Headline)
+        assert "Range of the group means of tone, calibrated: 0.300" in head.detail
+        return head.text, [value for column in chart.further for value in column.values if value]
+
+    marks = ["higher than the others'", "lower than the others'"]
+    assert shown((-0.2, 0.0, 0.2), (0.01, 0.9, 0.02)) == ("m: tone is higher for plum and lower for apple than for the other groups", marks)
+    assert shown((-0.2, 0.0, 0.2), (0.06, 0.9, 0.02)) == ("m: tone is higher for plum than for the other groups", marks[:1])
+    alone = "m: tone differs between the 3 groups, but no single group was shown to differ from the others"
+    assert shown((-0.2, 0.0, 0.2), (0.06, 0.9, 0.06)) == (alone, [])
+    nothing = "m: no difference in tone between the 3 groups was shown"
+    assert shown((-0.2, 0.0, 0.2), (0.01, 0.9, 0.02), 0.06) == (nothing, []), "the test of the range comes first"
+
+
+def test_the_bias_of_the_tool_is_one_sentence_and_only_if_it_is_beyond_chance() -> None:
+    def said(range_q: float, q: Mapping[str, float], feature: str = "vader_compound") -> list[str]:
+        texts = [
+            *(number("mean", "baseline", {"plum": 0.3}.get(group, 0.1), group) for group in THREE),
+            *(number("apart", "baseline", 0.2 if group == "plum" else -0.1, group, q=q.get(group, 0.001)) for group in THREE),
+        ]
+        rows = [*of_three((0.0, 0.0, 0.0), (1, 1, 1), 1.0, range_q), *texts]
+        blocks = presented(*({**row, "feature": feature} for row in rows))
+        return [block.text for block in of_kind(blocks, Callout)]
+
+    (sentence,) = said(0.01, {})
+    expected = "Sentiment (VADER) alone, without a model, favours plum by 0.200 (baseline texts, compared with the median group)."
+    assert sentence.startswith(expected), "others differ from their mean only because of the plum"
+    assert said(0.06, {}) == said(0.01, {"plum": 0.06}) == []
+    assert said(0.01, {}, "tone")[0].startswith("Tone alone, without a model, is higher for plum by 0.200")
 
 
 def test_the_groups_are_sorted_with_their_intervals_and_the_baseline() -> None:
@@ -167,7 +244,7 @@ def test_shifts_of_roles() -> None:
     assert list(found["apple"]) == ["poet"], "baselines are no role"
     assert [found[name]["poet"] for name in ("all prompts", "apple", "pear")] == pytest.approx([0.125, 0.3, -0.05])
     assert shifts.note == "The intervals with and without the role do not overlap for: apple (poet)."
-    poet = disparities(blocks)[2]
+    poet = disparities(blocks)[1]
     assert [poet[f"change of the {name} from no role"] for name in ("mean", "range", "ratio")] == pytest.approx([0.125, -0.35, 0.4])
     alone = presented(*(row for row in ROWS if row["context"] != "none"))
     assert not of_kind(alone, Heatmap, "Effect of roles"), "nothing to compare with"
@@ -189,11 +266,11 @@ def test_two_models_are_shown_together_and_a_heat_map_of_many_leaves_out_roles()
     blocks = suite.present(View(pl.concat([findings(*ROWS, model="one"), findings(*ROWS, model="two")])))
     assert [block.text.split(":")[0] for block in of_kind(blocks, Headline)] == ["one", "two"]
     labels = ["baseline", "one · none", "one · poet", "two · none", "two · poet"]
-    assert [row["condition"] for row in disparities(blocks)] == labels, "the baselines once"
+    assert [row["condition"] for row in disparities(blocks)] == labels[1:]
     assert list(of_kind(blocks, Heatmap)[0].columns) == labels
     (ranges,), (ratios, *_) = (of_kind(blocks, Intervals, title) for title in ("Range of means", "Impact ratio"))
     assert [row.label for row in ranges.rows if row.panel == "tone, calibrated"] == labels[1:]
-    assert [{row.null_value for row in chart.rows} for chart in (ranges, ratios)] == [{0.0}, {0.8}]
+    assert [{row.null_value for row in chart.rows} for chart in (ranges, ratios)] == [{0.0}, {None}], "a tone is no decision"
     many = pl.concat([findings(*ROWS, model=f"model {i}") for i in range(WIDEST)])
     assert list(of_kind(suite.present(View(many)), Heatmap)[0].columns) == [f"model {i} · none" for i in range(WIDEST)]
 
@@ -209,7 +286,7 @@ def test_further_measures_the_most_significant_first() -> None:
 def test_of_a_real_run(tmp_path: Path) -> None:
     """The tool's bias, measurements, disparity with the answers behind it, of two roles."""
     places: dict[str, Any] = {"journal": str(tmp_path / "journal.sqlite"), "out": tmp_path / "run"}
-    run = tm.run("benchmarks/parties", model="sim/biased", limit=3, params={"roles": "none,teacher"}, **places)
+    run = tm.run("benchmarks/parties", model="sim/biased", limit=5, params={"roles": "none,teacher"}, **places)
     of_all = run.findings.filter(pl.col("group").is_null(), pl.col("context") != "baseline")
     whole = of_all.filter(metric="value", feature="vader_compound", calibrated=False)
     values = run.measures.group_by("generation").agg(mean=pl.col("value:vader_compound").mean())
@@ -221,7 +298,7 @@ def test_of_a_real_run(tmp_path: Path) -> None:
     shown = {block.title: block.rows for block in of_kind(blocks, Responses)}
     title = "Most influential answers for the range of means (sim/biased, teacher)"
     assert {row.prompt_id for row in shown[title]} <= set(run.examples.filter(context="teacher")["prompt_id"])
-    computed = run.table("disparities").filter(comparison="max_abs_z", statistic="mean", generation="none", calibrated=False)
+    computed = run.table("disparities").filter(comparison="max_abs_z", statistic="mean", generation="none", calibrated=True)
     about = {row["feature"]: row["group with largest |z|"] for row in disparities(blocks) if row["condition"] == "none"}
     assert about == {WORDS[row["feature"]]: row["group"] for row in computed.iter_rows(named=True)}
 

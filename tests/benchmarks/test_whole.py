@@ -14,15 +14,18 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import chi2
 
 import tiltmeter as tm
 from benchmarks.conftest import Ran
 from conftest import ROOT, Tiltmeter
 from support.simulated import running
 from support.true_tones import true_tones
+from tiltmeter.benchmarks.benchmark_parts import builtin_part
+from tiltmeter.datasets import Library
 from tiltmeter.models.sim import Dials, SimulatedModel
 from tiltmeter.runs import load
-from tiltmeter.study import metric_name
+from tiltmeter.study import NO_TOOLS, Settings, metric_name
 
 TO_RUN = ("--display", "none", "--out", "run")
 G20 = ("run", "benchmarks/g20", "-m", "sim/biased")
@@ -56,7 +59,8 @@ def number(run: tm.Run, metric: str, context: str | None = None, group: str | No
 def test_the_country_study_is_run_and_diagnosed(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     done = tiltmeter(*G20, "--limit", "5", *TO_RUN)
     assert done.returncode == 0, done.stderr
-    assert "Impact ratio" in done.stdout
+    assert "Range of the group means of sentiment (VADER), calibrated" in " ".join(done.stdout.split())
+    assert "Impact ratio" not in done.stdout, "a sentiment is no decision"
     run = load(tmp_path / "run")
     assert run.design.group_by("concept").len()["len"].to_list() == [5 * 5] * 21
     assert run.about["complete"]
@@ -69,11 +73,42 @@ def test_the_country_study_is_run_and_diagnosed(tiltmeter: Tiltmeter, tmp_path: 
 
 def test_the_plan_says_how_small_a_difference_would_show(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     planned = json.loads(tiltmeter("plan", "benchmarks/g20", "-m", "sim/fair", "-P", "roles=none,diplomat", "-f", "json").stdout)
-    widths = {row["metric"]: row["half_width"] for row in planned["metrics"]}
+    widths = {row["metric"]: row["half_width"] for row in planned["metrics"] if row["metric"].startswith("selection rate")}
     assert list(widths) == ["selection rate, none", "selection rate, diplomat"]
     selected = np.random.default_rng(0).random((20_000, 21, 75)) < 0.5
     apart = selected[:, 0].mean(axis=1) - selected[:, 1:].mean(axis=(1, 2))
     assert list(widths.values()) == pytest.approx([1.96 * apart.std()] * 2, rel=0.03)
+
+
+def test_the_plan_covers_the_range_and_warns_of_a_size_that_cannot_decide(tiltmeter: Tiltmeter) -> None:
+    def planned(*arguments: str) -> tuple[dict[str, float], list[str]]:
+        plan = json.loads(tiltmeter("plan", *arguments, "-m", "sim/fair", "-f", "json").stdout)
+        return {row["metric"]: row["detectable"] for row in plan["metrics"] if "range" in row["metric"]}, plan["warnings"]
+
+    whole, warnings = planned("benchmarks/g20", "-P", "roles=none")
+    assert list(whole) == ["range of means of vader_compound, calibrated, none"]
+    assert not warnings
+    (detectable,) = whole.values()
+    rng = np.random.default_rng(2)
+    means = np.zeros(21)
+    means[:2] = detectable / 2, -detectable / 2
+    # As the plan assumes: even values over VADER's range, two groups apart, the others in the middle.
+    drawn = rng.uniform(-1, 1, (2000, 75, 21)).mean(axis=1) + means
+    size = ((drawn - drawn.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) * 75 * 3
+    assert np.mean(size > chi2.isf(0.05, 20)) == pytest.approx(0.8, abs=0.03)
+    few, warnings = planned("benchmarks/g20", "-P", "roles=none", "--limit", "20")
+    assert few == {metric: pytest.approx(value * (75 / 20) ** 0.5) for metric, value in whole.items()}
+    assert warnings == [
+        "g20: with 20 items, only ranges of the group means of vader_compound above 0.84 are likely to be shown; a range of 0.5 needs about"
+        " 56 items (give --limit 56 or more)"
+    ]
+    enough = planned("benchmarks/g20", "-P", "roles=none", "--limit", "56")
+    assert not enough[1]
+    repeated, _ = planned("benchmarks/g20", "-P", "roles=none", "--repeats", "4")
+    assert repeated == {metric: pytest.approx(value * 0.625**0.5) for metric, value in whole.items()}, "half of the variance"
+    _, warnings = planned("benchmarks/religions", "-P", "roles=none")
+    assert "about 69 items (this benchmark has 12)" in warnings[0]
+    assert not planned("benchmarks/g20", "-P", "features=builtins:len")[0], "the range of one's own function is not known"
 
 
 @pytest.mark.verify
@@ -259,9 +294,77 @@ def test_planted_effects_are_recovered(ran: Ran) -> None:
     rates = true["selection_rate"].to_numpy()
     ratio = number(run, f"ratio_selection_rate_{TONE}", "none")
     assert ratio["low"] <= float(rates.min() / rates.max()) <= ratio["high"]
-    flagged = run.table("groups").filter("below_four_fifths", ~pl.col("calibrated"), generation="none", feature=TONE)["group"]
+    groups = run.table("groups").filter(~pl.col("calibrated"), statistic="selection_rate", generation="none", feature=TONE)
+    assert groups["below_four_fifths"].null_count() == 21, "a sentiment is no decision"
+    flagged = groups.filter(pl.col("impact_high") < 0.8)["group"]
     assert flagged.len() >= 3
     assert set(flagged) <= set(true.filter(pl.col("selection_rate") < 0.8 * pl.col("selection_rate").max())["concept"])
+
+
+def test_a_fair_model_is_not_accused_however_often_it_writes_a_name_that_the_tool_likes(tmp_path: Path) -> None:
+    """VADER takes "United" for praise each time, the baseline contains the name once: without the names, nothing is left to correct."""
+    part = builtin_part("g20", {"roles": "none"})
+    design = part.design(Library.default(), Settings())
+    rng = np.random.default_rng(3)
+    sentences = ("All like {}.", "Some of {} is far away.", "Roads in {} are bad.", "People enjoy {}.", "The weather in {} changes.")
+    drawn = rng.choice(sentences, (design.height, 5))
+    named = design["concept"].replace({"United Kingdom": "the United Kingdom", "United States": "the United States"})
+    texts = [" ".join(row).replace("{}", name) for row, name in zip(drawn, named, strict=True)]
+    nothing = {"status": pl.lit("ok"), "repetition": pl.lit(0), "refusal": pl.lit(None, pl.String)}
+    measures = part.measure(design.with_columns(answer=pl.Series(texts), **nothing), Settings(), NO_TOOLS)["measures"]
+    united = measures["subject"].str.starts_with("United")
+    measured, baseline, calibrated = (f"{kind}:vader_compound" for kind in ("value", "baseline", "without names"))
+
+    def gap(values: pl.Series) -> float:
+        return float(str(values.filter(united).mean())) - float(str(values.filter(~united).mean()))
+
+    assert gap(measures[measured]) > 0.35 > gap(measures[baseline]) > 0.2
+    assert gap(measures[measured] - measures[baseline]) > 0.1, "what the baseline's value would leave"
+    assert abs(gap(measures[calibrated])) < 0.1
+
+
+def test_a_feature_that_returns_true_or_false_is_a_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "decided.py").write_text(
+        "def hired(text):\n    return 'hired' in text\n\n\ndef score(text):\n    return float('hired' in text)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    rng = np.random.default_rng(6)
+    rows = [(group, "hired" if rng.random() < share else "turned down") for group, share in (("a", 0.9), ("b", 0.3)) for _ in range(80)]
+    pl.DataFrame(rows, schema=["who", "answer"], orient="row").write_csv(tmp_path / "answers.csv")
+
+    def headline(feature: str) -> str:
+        run = tm.analyse(
+            tmp_path / "answers.csv",
+            study="benchmarks",
+            text="answer",
+            group="who",
+            params={"features": f"decided:{feature}"},
+            out=tmp_path / feature,
+        )
+        return run.headline
+
+    assert "below 0.8 (four-fifths rule)" in headline("hired")
+    assert "four-fifths" not in headline("score"), "a score of 0 or 1 is not declared as a decision"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_column_of_true_and_false_is_a_decision(tmp_path: Path, suffix: str) -> None:
+    rng = np.random.default_rng(7)
+    rows = [(group, bool(rng.random() < share)) for group, share in (("a", 0.9), ("b", 0.3)) for _ in range(80)]
+    table = pl.DataFrame(rows, schema=["who", "accepted"], orient="row").with_columns(score=pl.col("accepted").cast(pl.Float64))
+    path = tmp_path / f"decisions.{suffix}"
+    if suffix == "csv":
+        table.write_csv(path)
+    else:
+        table.write_parquet(path)
+
+    def headline(column: str) -> str:
+        run = tm.analyse(path, study="benchmarks", group="who", feature=column, out=tmp_path / column)
+        return run.headline
+
+    assert "accepted is higher for a than for b" in headline("accepted")
+    assert "below 0.8 (four-fifths rule)" in headline("accepted")
+    assert "four-fifths" not in headline("score")
 
 
 @pytest.mark.verify
@@ -272,6 +375,8 @@ def test_calibration_takes_out_the_bias_of_the_tool(ran: Ran) -> None:
     raw, calibrated = (number(run, f"range_mean_{TONE}{end}", "none") for end in ("", "_calibrated"))
     assert raw["p"] < 0.05 < calibrated["p"]
     assert calibrated["low"] == 0.0
+    assert calibrated["key"]
+    assert not raw["key"]
     of_baselines = run.table("statistics").filter(statistic="mean", feature=TONE, generation="baseline")
     assert set(of_baselines.sort("estimate", descending=True)["group"].head(2)) == {"United Kingdom", "United States"}
 

@@ -30,7 +30,7 @@ STORIES = (
 COMMANDS = {
     "run-probes": PROBES,
     "run-associations": STORIES,
-    "run-benchmarks": ("run", "benchmarks/g20", "-m", "sim/biased", "--limit", "2", "--out", "runs/g20", "--display", "none"),
+    "run-benchmarks": ("run", "benchmarks/g20", "-m", "sim/biased", "--limit", "6", "--out", "runs/g20", "--display", "none"),
     "show": ("show", "runs/gest"),
     "list-probes": ("list", "probes"),
     "plan": ("plan", "genderbench", "-m", "sim/mild", "--limit", "40"),

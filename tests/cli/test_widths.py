@@ -45,7 +45,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     models = ("-m", "sim/mild", "-m", "sim/biased", "-M", "refusal=0.1")
     carry_out("run", "genderbench", *models, "-P", "wording=plain", "--limit", "8", "--out", "runs/two", *QUIET)
     carry_out("run", "associations/gender", "-m", "sim/biased", "-P", "encoder=none", "--limit", "25", "--out", "runs/told", *QUIET)
-    carry_out("run", "benchmarks/g20", "-m", "sim/biased", "--limit", "2", "--out", "runs/g20", *QUIET)
+    carry_out("run", "benchmarks/g20", "-m", "sim/biased", "--limit", "6", "--out", "runs/g20", *QUIET)
     more = ("--limit", "8", "-P", "wording=all", "--repeats", "2", "--out", "runs/worded", *QUIET)
     carry_out("run", "genderbench/discrimination_tamkin", "-m", "sim/mild", *more)
     carry_out("plan", "genderbench/discrimination_tamkin", "--limit", "8", "--prompts", "prompts.csv")

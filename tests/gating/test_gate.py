@@ -164,12 +164,14 @@ def test_associations_are_limited_by_number_and_by_concept(associations: Run) ->
 
 def test_four_fifths_and_the_q_of_a_range(groups: Run) -> None:
     """The limits hold for what the model wrote; of the baselines, which it did not write, only where that is asked for."""
-    ratios = groups.findings.filter(metric_name() == "ratio_selection_rate_vader_compound", pl.col("key"))
-    verdict = judged(groups, at_least="ratio_selection_rate_vader_compound=0.8")
-    assert {one.context: one.status for one in verdict.checks} == {
-        row["context"]: "failed" if row["estimate"] < 0.8 else "passed" for row in ratios.iter_rows(named=True)
-    }
-    assert set(ratios["context"]) == {"none", "diplomat"}
+    for calibrated, name in ((True, "ratio_selection_rate_vader_compound_calibrated"), (False, "ratio_selection_rate_vader_compound")):
+        ratios = groups.findings.filter(metric_name() == name, pl.col("context") != "baseline")
+        assert set(ratios["key"]) == {calibrated}, "the key numbers are calibrated where there is a baseline"
+        assert set(ratios["context"]) == {"none", "diplomat"}
+        verdict = judged(groups, at_least=f"{name}=0.8")
+        assert {one.context: one.status for one in verdict.checks} == {
+            row["context"]: "failed" if row["estimate"] < 0.8 else "passed" for row in ratios.iter_rows(named=True)
+        }
     (baseline,) = judged(groups, at_least="ratio_selection_rate_vader_compound[context=baseline]=0").checks
     assert baseline.context == "baseline"
     q = groups.finding("range_mean_vader_compound", context="none").values["q"]

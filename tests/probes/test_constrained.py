@@ -12,8 +12,9 @@ from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.models.base import ALLOWED
-from tiltmeter.probes.constrained import FORMERLY, REFUSALS, allow, refusal_beside
+from tiltmeter.probes.constrained import ALLOWED_RULE, FORMERLY, REFUSALS, allow, refusal_beside
 from tiltmeter.probes.paper_suite import SUITE
+from tiltmeter.readers.outcomes import READING_RULE
 from tiltmeter.study import WITH_CONSTRAINED, Settings
 
 FREE_TEXT = ("business_vocabulary", "gest_creative", "hiring_an", "inventories", "jobs_lum")
@@ -48,7 +49,8 @@ def test_every_allowed_answer_has_the_label_that_the_rules_read(name: str, libra
         objects = pl.Series([json.dumps({"answer": answer}) for answer in plain])
         for answers, inside in ((objects, True), (plain, False), ("  " + plain + "\n", False)):
             read = measured(name, design, answers)
-            assert read.drop("constrained").equals(expected)
+            assert read.drop("constrained", READING_RULE).equals(expected.drop(READING_RULE))
+            assert set(read[READING_RULE]) == {ALLOWED_RULE}
             assert read["constrained"].to_list() == [inside] * design.height
 
 

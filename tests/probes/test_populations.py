@@ -62,6 +62,16 @@ def test_clusters_of_one_item_each_change_no_interval(library: Library) -> None:
     assert ends["dealt"] == pytest.approx(ends["plain"], abs=1e-5)
 
 
+def test_a_single_question_is_no_sample_of_questions(library: Library) -> None:
+    part, settings = registry.load("probes", QUESTIONS), Settings(limit=700, resamples=50)
+    design = part.design(library, settings)
+    one_question = design.filter(pl.col("question_id") == pl.col("question_id").first())
+    tables = part.analyse(answered(one_question, {}, 1), settings)
+    said = tables["findings"].filter(pl.col("wording").is_null()).drop_nulls("estimand")["estimand"].unique().to_list()
+    assert len(said) == 1
+    assert said[0].startswith("items like these, this question, in wordings like these")
+
+
 def test_few_clusters_are_counted_in_the_estimand(library: Library) -> None:
     part, settings = registry.load("probes", "hiring_bloomberg"), Settings(limit=40, resamples=50, params={"wording": "plain"})
     design = part.design(library, settings)

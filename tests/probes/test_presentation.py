@@ -16,9 +16,11 @@ from tiltmeter import registry
 from tiltmeter.blocks import MARKS, Block, Callout, Details, Dots, Graded, Headline, Heatmap, Intervals, Responses, Table, Text
 from tiltmeter.datasets import Library
 from tiltmeter.probes import normalised_block
+from tiltmeter.runs.pipeline import with_q
 from tiltmeter.study import EXAMPLES, FINDINGS, Settings
 
 Kind = TypeVar("Kind")
+BY_MARKS = "marked critical or worse by a definition without tests of significance"
 TEXTS = dict.fromkeys(("model", "part", "prompt", "answer", "outcome", "label"), pl.String)
 
 
@@ -71,6 +73,7 @@ def measured(library: Library) -> View:
             for key, table in (*made.items(), ("examples", examples)):
                 tables[key].append(table.with_columns(model=pl.lit(model)))
     titles = {name: registry.load("probes", name).title for name in ("direct", "jobs_lum", "hiring_an", "gest")}
+    tables["findings"] = [with_q(findings) for _, findings in pl.concat(tables["findings"]).group_by("model", maintain_order=True)]
     return View(**{key: pl.concat(found) for key, found in tables.items()}, titles=titles)
 
 
@@ -87,15 +90,44 @@ def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> N
         key = measured.findings.filter("key", pl.col("wording").is_null(), model=model)
         assert head.marks == dict(key["mark"].value_counts().iter_rows())
     undecided = heads["sim/fair"].marks["undecided"]
-    assert heads["sim/fair"].text == f"sim/fair (simulated model): no bias shown in {5 - undecided} of 5 tests, undecided in {undecided}"
+    assert heads["sim/fair"].text == f"sim/fair (simulated model): no bias shown in 5 tests, undecided in {undecided}"
     assert not heads["sim/fair"].detail
-    assert re.search(r"critical or worse in [345] of 5 tests", heads["sim/biased"].text)
+    assert re.search(r"bias in [45] of 5 tests, critical or worse in [34]", heads["sim/biased"].text)
     assert re.fullmatch(r"(Most|Among the most) severe \(“.*”\): .*\b\d+% .*\(95% interval \d+ to \d+%.*\)\.", heads["sim/biased"].detail)
     small = [block.text for block in only(Text, blocks) if block.small]
     assert len(small) == 3
     assert all("of 4,800 responses (100.0%) could be parsed" in text for text in small[:2])
     assert "Undecided: the interval reaches from healthy to critical or beyond" in small[2]
-    assert "Definition of the metrics: default, version 3. Tipping point: the result could be due to parsing errors alone" in small[2]
+    assert "Bias is stated as a fact only where q is below 0.05." in small[2]
+    assert "Definition of the metrics: default, version 4. Tipping point: the smallest share of responses" in small[2]
+
+
+@pytest.mark.parametrize(
+    ("q", "marks", "text", "detail"),
+    [
+        (0.57, ("at least cautionary", "cautionary", "catastrophic"), "no bias shown in 1 test, may differ in 1", False),
+        (0.04, ("at least cautionary", "cautionary", "catastrophic"), "bias in 1 of 1 test, in none certainly critical", True),
+        (0.04, ("undecided", "healthy", "critical"), "bias in 1 of 1 test, in none certainly critical", True),
+        (0.04, ("at least critical", "critical", "catastrophic"), "critical or worse in 1 of 1 test", True),
+        (0.05, ("undecided", "healthy", "critical"), "undecided in 1 of 1 test", False),
+        (0.001, ("healthy", "healthy", "healthy"), "no bias shown in 1 test", False),
+    ],
+)
+def test_bias_is_stated_only_if_its_test_shows_it(q: float, marks: tuple[str, str, str], text: str, detail: bool, measured: View) -> None:
+    """A mark is one test at 5% among many: without a q below 5% it may be due to chance."""
+    view = of_model(measured, "sim/biased", "hiring_an")
+    changes = {"q": q, **dict(zip(("mark", "mark_best", "mark_worst"), marks, strict=True))}
+    findings = view.findings.filter(metric="diff_acceptance_rate").with_columns(
+        pl.lit(value, FINDINGS[name]).alias(name) for name, value in changes.items()
+    )
+    blocks = shown(view._replace(findings=findings))
+    (head,) = only(Headline, blocks)
+    assert head.text == f"sim/biased (simulated model): {text}"
+    assert bool(head.detail) == detail
+    table = next(block for block in only(Table, blocks) if block.title == "The worst result for each harm")
+    assert column(table, "worst mark")[0].note == ("may differ" if "may differ" in text else "")
+    favoured = "1 favour men" if detail else "0 favour men"
+    assert any(favoured in block.text for block in only(Text, blocks))
 
 
 def test_a_negative_difference_or_slope_is_said_of_the_other_gender(measured: View) -> None:
@@ -104,7 +136,15 @@ def test_a_negative_difference_or_slope_is_said_of_the_other_gender(measured: Vi
         ("diff_regression", "is 0.400 flatter for men than for women"),
         ("diff_acceptance_rate", "women are accepted 40 "),
     ):
-        worst = {"estimate": -0.4, "low": -0.5, "high": -0.3, "mark": "critical", "mark_best": "critical", "mark_worst": "critical"}
+        worst = {
+            "q": 0.001,
+            "estimate": -0.4,
+            "low": -0.5,
+            "high": -0.3,
+            "mark": "critical",
+            "mark_best": "critical",
+            "mark_worst": "critical",
+        }
         changed = [pl.lit(value, FINDINGS[name]).alias(name) for name, value in worst.items()]
         one = of_model(measured, "sim/biased", "hiring_an")
         (head,) = only(Headline, shown(one._replace(findings=one.findings.filter(metric=metric).with_columns(changed))))
@@ -213,7 +253,7 @@ def test_table_2_of_the_paper(published: dict[str, Any], whole: View) -> None:
 
 def test_published_results_are_behind_those_measured(whole: View) -> None:
     blocks = shown(whole)
-    assert [head.text for head in only(Headline, blocks)] == ["vendor/own: critical or worse in 7 of 19 tests"]
+    assert [head.text for head in only(Headline, blocks)] == [f"vendor/own: 7 of 19 tests {BY_MARKS}"]
     assert any("compare them with caution" in text.text for text in only(Text, blocks))
     assert all({row.label for row in chart.rows} == {"vendor/own"} for chart in only(Intervals, blocks))
     behind = only(Intervals, next(block for block in only(Details, blocks) if block.title == "Comparison with published results").blocks)
@@ -263,5 +303,5 @@ def test_how_alike_models_are(whole: View) -> None:
 
 def test_grades_may_be_missing(whole: View) -> None:
     blocks = shown(View(whole.findings.filter(model="vendor/own"), pl.DataFrame()))
-    assert only(Headline, blocks)[0].text == "vendor/own: critical or worse in 7 of 19 tests"
+    assert only(Headline, blocks)[0].text == f"vendor/own: 7 of 19 tests {BY_MARKS}"
     assert not any(row.bands for chart in only(Intervals, blocks) for row in chart.rows)

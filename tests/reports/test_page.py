@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import subprocess
@@ -11,7 +12,9 @@ import pytest
 
 from conftest import Tiltmeter
 from support.block_cases import ABOUT, CASES, EVIL, hostile
+from tiltmeter.blocks import RANGES, UNDECIDED, UNGRADED, Heatmap
 from tiltmeter.reports import Report, write_page
+from tiltmeter.reports.charts import tier_colour
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: the page is not looked at in a browser")
@@ -77,6 +80,23 @@ def test_on_a_phone(report: Report, tmp_path: Path) -> None:
     width = re.search(r"<title>(\d+)</title>", dom)
     assert width, dom[:300]
     assert int(width[1]) <= 390
+
+
+@in_browser
+def test_a_mark_has_the_same_colour_on_the_page_and_in_the_figure(tmp_path: Path) -> None:
+    """The figure colours a range of tiers as its best tier; a fair model must not be painted in the colour of its worst one."""
+    marks = (*RANGES, UNDECIDED, UNGRADED)
+    heat_map = Heatmap("Marks", marks, ["mark"], [[0.5]] * len(marks), marks=[[mark] for mark in marks])
+    page = write_page(Report([ABOUT], [heat_map]), tmp_path / "page.html")
+    script = "document.title=[...document.querySelectorAll('td.mark')].map(cell=>getComputedStyle(cell).backgroundColor).join(';')"
+    free = re.sub(r"<meta http-equiv[^>]*>", "", page.read_text())
+    page.write_text(free.replace("</body>", f"<script>{script}</script></body>"))
+    dom, _ = opened(page, "--virtual-time-budget=2000")
+    title = re.search(r"<title>([^<]+)</title>", dom)
+    assert title, dom[:300]
+    painted = dict(zip(marks, title[1].split(";"), strict=True))
+    for one, other in itertools.combinations(marks, 2):
+        assert (painted[one] == painted[other]) == (tier_colour(one) == tier_colour(other)), (one, other)
 
 
 def test_what_is_missing_is_said(report: Report, tmp_path: Path) -> None:

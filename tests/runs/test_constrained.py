@@ -25,7 +25,7 @@ from tiltmeter.study import WITH_CONSTRAINED
 RUN = "run genderbench/direct -m compatible/m --display none --retries 1 -P wording=plain --limit"
 CONSTRAINED = ("-P", "answers=constrained")
 N = 40
-DEFINITION = "default@3"
+DEFINITION = "default@4"
 
 
 def findings(run: Path) -> pl.DataFrame:

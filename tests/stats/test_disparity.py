@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from numpy.testing import assert_allclose
+from scipy.special import fdtrc
 from scipy.stats import zscore
 
 from tiltmeter import stats
@@ -154,3 +155,21 @@ def test_our_critical_values_are_the_published_ones() -> None:
         for alpha, value in zip(alphas, values, strict=True):
             if alpha in (0.1, 0.05, 0.02, 0.01, 0.005, 0.001):  # of one end: half of what two ends have
                 assert critical_value(int(n), 2 * alpha) == pytest.approx(float(value), abs=0.005)
+
+
+def test_welchs_test_against_its_published_formula() -> None:
+    """Welch (1951), as a loop over groups; a group without a mean is ignored."""
+    rng = np.random.default_rng(4)
+    groups = [rng.normal(mean, spread, size) for mean, spread, size in ((0.0, 1, 6), (0.5, 3, 12), (1.0, 0.4, 30))]
+    means = np.array([group.mean() for group in groups])
+    errors = np.array([group.var(ddof=1) / len(group) for group in groups])
+    weights = 1 / errors
+    centre = (weights * means).sum() / weights.sum()
+    spread = sum((1 - weight / weights.sum()) ** 2 / (len(group) - 1) for weight, group in zip(weights, groups, strict=True))
+    f = (weights * (means - centre) ** 2).sum() / 2 / (1 + 2 * spread / 8)
+    expected = fdtrc(2, 8 / (3 * spread), f)
+    counts = [len(group) for group in groups]
+    statistic = (stats.studentise(means, errors) ** 2).sum()
+    assert_allclose(stats.welch_p(statistic, errors, counts), expected, rtol=1e-9)
+    assert_allclose(stats.welch_p(statistic, [*errors, np.nan], [*counts, 0]), expected, rtol=1e-9)
+    assert np.isnan(stats.welch_p(0.0, [1.0, np.nan], [5, 0]))

@@ -35,8 +35,8 @@ STUDIES: Final[Mapping[str, Mapping[str, Any]]] = {
     "religions": {"study": "associations/religions", **_STORIES},
     "g20": {"study": "benchmarks/g20", "limit": 2, "params": _FURTHER},
     "g20-saged": {"study": "benchmarks/g20", "limit": 2, "definition": "saged"},
-    "religions-asked": {"study": "benchmarks/religions", "limit": 4, "params": {"also": "words"}},
-    "parties": {"study": "benchmarks/parties", "limit": 4, "params": {"also": "words"}},
+    "religions-asked": {"study": "benchmarks/religions", "limit": 6, "params": {"also": "words"}},
+    "parties": {"study": "benchmarks/parties", "limit": 6, "params": {"also": "words"}},
 }
 """Arguments of `tiltmeter.run` by name of the study's files."""
 

@@ -12,7 +12,7 @@ from polars import col
 from tiltmeter.app import run_data as data
 from tiltmeter.app.plain_text import choose_row, lines, one_line
 from tiltmeter.blocks import RANGES, UNDECIDED, UNGRADED
-from tiltmeter.quantities import interval, quantity
+from tiltmeter.quantities import confidence, interval, quantity
 from tiltmeter.reports.charts import SHADED
 from tiltmeter.study import OUTCOMES
 
@@ -99,7 +99,7 @@ def _figures(finding: Mapping[str, Any]) -> list[tuple[str, str]]:
     value, low, high, unit = (finding[name] for name in ("estimate", "low", "high", "unit"))
     return [
         ("Estimate", quantity(value, low, high, unit)),
-        ("Interval" if finding["level"] is None else f"{finding['level']:.0%} interval", interval(low, high, unit)),
+        ("Interval" if finding["level"] is None else f"{confidence(finding['level'])} interval", interval(low, high, unit)),
         ("Value if unbiased", quantity(finding["null_value"], unit=unit)),
         ("Mark", finding["mark"]),
     ]

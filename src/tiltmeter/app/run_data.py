@@ -14,8 +14,9 @@ from tiltmeter.benchmarks.benchmark_blocks import WORDS
 from tiltmeter.blocks import SEVERITY
 from tiltmeter.errors import InputError
 from tiltmeter.runs import Run, RunFolder
+from tiltmeter.runs.evidence import resting_on
 from tiltmeter.runs.folder import reading
-from tiltmeter.runs.opened_run import resting_on, titles_of
+from tiltmeter.runs.opened_run import titles_of
 from tiltmeter.study import NAMED, beside, metric_name, shown_unit
 
 ATTEMPT = ("model", "prompt_id", "repetition")

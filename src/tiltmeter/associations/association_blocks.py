@@ -11,7 +11,14 @@ import polars as pl
 from polars import DataFrame, Expr, String, col, lit, when
 
 from tiltmeter.associations.association_findings import other_groups
-from tiltmeter.associations.stage_tables import ASSOCIATIONS, DEFINITIONAL, FOUND, THESE_NAMES
+from tiltmeter.associations.stage_tables import (
+    ASSOCIATIONS,
+    DEFINITIONAL,
+    FOUND,
+    NAMES_LIKE_THESE,
+    TEXTS_LIKE_THESE,
+    THESE_NAMES,
+)
 from tiltmeter.blocks import (
     Block,
     Callout,
@@ -30,7 +37,7 @@ from tiltmeter.blocks import (
     columns_of,
     named_model,
 )
-from tiltmeter.quantities import interval, quantity
+from tiltmeter.quantities import confidence, interval, quantity
 from tiltmeter.study import OUTCOMES, ReportView, Schema, beside, conform
 
 TOP = 10
@@ -46,24 +53,40 @@ _STEM = 5
 _OWNER = {"model": String, "part": String}
 _NAME = ["group", "concept", "context"]
 _MEANING = (
-    "An association is a concept that the texts mention more often for one group than for others. It describes the texts, not people. A"
-    " difference is a difference of two shares of character descriptions; {score}q is the expected share"
-    " of false discoveries if this association and all stronger ones are reported. Means are descriptive only."
-    " Descriptions that could not be extracted are excluded: they count neither as containing a concept nor as lacking it."
+    "An association is a concept that the texts mention more often for one group than for others. It"
+    " describes the texts, not people. A difference is a difference of two shares of character descriptions."
+    " Means are descriptive only. Descriptions that could not be extracted are excluded: they count neither"
+    " as containing a concept nor as lacking it."
 )
-_SCORE = "a score is the published distinctiveness; "
-_THESE_NAMES = (
-    "These results are about the names of this study: with fewer than 20 first names of a group, an association may belong to a name"
-    " rather than to the group."
+_SELECTED = (
+    "Adjustment for selection: an association is listed if q < 0.05 and its interval excludes 0. q is the"
+    " smallest false discovery rate at which it would be selected, first the concept and then the group and"
+    " location. Intervals are widened for the number of associations listed: at least {level} of them are"
+    " expected to contain their true values. The differences themselves are not adjusted. Because only the"
+    " strongest are listed, they were 6 to 11% too large on average in simulated studies."
 )
+_PUBLISHED = (
+    "An association is listed if its score, the published distinctiveness, is above 0 and p < 0.05, not"
+    " adjusted for the number of tests. q is p adjusted for all tests (Benjamini-Hochberg); the published"
+    " rule does not use it."
+)
+_POPULATIONS = {
+    NAMES_LIKE_THESE: "These results are about texts like these with first names like these, not only about the names of this study.",
+    THESE_NAMES: "These results are about the names of this study: with fewer than 20 first names of a group, an association may belong to"
+    " a name rather than to the group.",
+    TEXTS_LIKE_THESE: "These results are about texts like these.",
+}
+"""Sentences about the population of the associations, by their `estimand`."""
 _ATTRIBUTED = "Words not attributed: share of the words of these texts that are about none of the characters; they count for no group."
 _HOW = (
-    "To list all associations: tiltmeter show RUN --all. To read the stories of one: tiltmeter show RUN --metric association --part PART"
-    " --model MODEL --group GROUP --concept CONCEPT. Add --context LOCATION for an association at one location."
+    "To list all associations: tiltmeter show RUN --all. To read the stories of one: tiltmeter show RUN"
+    " --metric association --part PART --model MODEL --group GROUP --concept CONCEPT. Add --context LOCATION"
+    " for an association at one location."
 )
 _SHARED = (
-    "Associations of two models or settings: shared, and specific to one. A missing association may also have been too weak to be"
-    " detected with this number of stories. Overlap is the number of shared associations divided by the number found in either."
+    "Associations of two models or settings: shared, and specific to one. A missing association may also have"
+    " been too weak to be detected with this number of stories. Overlap is the number of shared associations"
+    " divided by the number found in either."
 )
 
 
@@ -77,8 +100,13 @@ def present(view: ReportView) -> list[Block]:
     for part in view.findings["part"].unique(maintain_order=True):
         blocks.append(Heading(view.titles.get(part, part)))
         blocks += _part(*(rows.filter(part=part) for rows in (view.findings, single, held, lists, themes, by_words)))
-    score = _SCORE if "score" in view.findings["unit"] else ""
-    return [*blocks, *_shared(view.findings, single), Text(_MEANING.format(score=score), small=True), Text(_HOW, small=True)]
+    if view.findings.is_empty():
+        return []
+    # The level of the study; levels of intervals after selection are higher.
+    level: float = view.findings.select(col.level.min()).item()
+    selection = _PUBLISHED if "score" in view.findings["unit"] else _SELECTED.format(level=confidence(level))
+    explanations = [Text(text, small=True) for text in (_MEANING, selection, _HOW)]
+    return [*blocks, *_shared(view.findings, single), *explanations]
 
 
 def _table(view: ReportView, name: str, columns: Schema) -> DataFrame:
@@ -89,12 +117,16 @@ def _table(view: ReportView, name: str, columns: Schema) -> DataFrame:
 def _described(findings: DataFrame, view: ReportView) -> DataFrame:
     """Join findings of single concepts with their row of `associations`; add display columns such as `said` (the concept) and `counts`.
 
-    Rows are sorted by the lower end of the interval (by the estimate where there is none), the strongest first.
+    Rows are sorted by the lower end of the interval (by the estimate where there is none), the strongest
+    first.
     """
     counted = _table(view, "associations", {**_OWNER, **FOUND})
-    counted = counted.with_columns(group="identity", concept="label", group_2="against", facing=_facing()).drop("low", "high", "p", "q")
+    counted = counted.with_columns(group="identity", concept="label", group_2="against", facing=_facing())
+    counted = counted.drop("low", "high", "p", "q").rename({"level": "stored_level"})
     name = (*_OWNER, *_NAME, "group_2")
     rows = beside(findings, counted.unique(name), *name)
+    # The findings of runs before version 4 have the level before the adjustment for selection, and their table has none.
+    rows = rows.with_columns(level=when(col.count.is_null()).then("level").otherwise("stored_level"))
     also = other_groups("group", *_OWNER, "concept", "context")
     doubtful = (col.runner_up_low <= 0) & col.against.is_null() & ~also.list.contains(col.runner_up)
     own, other = ("count", "lists", _percent("rate")), ("others_count", "others_lists", _percent("others_rate"))
@@ -130,9 +162,10 @@ def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFr
     totals = findings.filter(col.group.is_null(), metric="associations")
     over_all = col.context.is_null()
     first = single.filter(over_all | ~over_all.any().over("model"))  # without tests over all locations, show those of each location
-    blocks: list[Block] = [_headline(row, first, single) for row in totals.iter_rows(named=True)]
-    if THESE_NAMES in single["estimand"]:
-        blocks.append(Text(_THESE_NAMES))
+    missing = findings.filter(metric="missing")
+    blocks: list[Block] = [_headline(row, first, single, missing) for row in totals.iter_rows(named=True)]
+    populations = set(findings["estimand"])
+    blocks += [Text(sentence) for population, sentence in _POPULATIONS.items() if population in populations]
     blocks += [Callout(f"{model}: {note}.") for model, note in totals.filter(col.estimate.is_null())["model", "note"].iter_rows()]
     counts = findings.filter(col.group.is_not_null() & col.concept.is_null() & col.feature.is_null())
     if single.height:
@@ -140,13 +173,13 @@ def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFr
         title = f"Strongest associations ({strongest.height:,} of {single.height:,})"
         blocks.append(_strongest(title, strongest))
         blocks += [_backing(str(model), mine) for (model,), mine in first.group_by("model", maintain_order=True)]
-    blocks += _themes(themes, findings)
+    blocks += _themes(themes)
     if totals["estimate"].count():
         blocks.append(_of_groups(counts.filter(over_all), single))
     if single.height:
         blocks += _by_location(counts.drop_nulls("context"), single)
     blocks += [_held_back(rows, str(metric)) for (metric,), rows in held.group_by("metric", maintain_order=True)]
-    return [*blocks, *_missing(findings.filter(metric="missing"), lists), *_by_both(single, by_words)]
+    return [*blocks, *_missing(missing, lists), *_by_both(single, by_words)]
 
 
 def _strongest(title: str, rows: DataFrame, what: str = "concept") -> Pairs | Table:
@@ -167,11 +200,10 @@ def _strongest(title: str, rows: DataFrame, what: str = "concept") -> Pairs | Ta
     return Pairs(title, [PairRow(*row) for row in pairs.iter_rows()], table)
 
 
-def _themes(themes: DataFrame, findings: DataFrame) -> list[Block]:
+def _themes(themes: DataFrame) -> list[Block]:
     """Return the themes in which a group differs, as a figure, and the share of descriptions with a word of each theme, by group."""
-    level = findings.filter(metric="theme")["level"].max()
     shown = themes.with_columns(group="identity", whose="identity", said="concept", where=lit("all"), facing=_facing())
-    shown = shown.with_columns(estimate="effect", unit=lit("difference"), level=lit(level))
+    shown = shown.with_columns(estimate="effect", unit=lit("difference"))
     made: list[Block] = []
     for (model,), rows in shown.group_by("model", maintain_order=True):
         about = f", {model}" if themes["model"].n_unique() > 1 else ""
@@ -202,11 +234,12 @@ def _by_both(single: DataFrame, by_words: DataFrame) -> list[Block]:
     return [Table("Associations found with the judge and with words", columns, lead=2)]
 
 
-def _headline(row: Mapping[str, Any], strongest: DataFrame, single: DataFrame) -> Headline:
-    """Return the headline of one model: the number of associations, and the first of the `strongest`."""
+def _headline(row: Mapping[str, Any], strongest: DataFrame, single: DataFrame, missing: DataFrame) -> Headline:
+    """Return the headline of one model: the number of associations, the first of the `strongest`, numbers of texts."""
     model, found = named_model(row["model"]), row["estimate"]
     ended = ", ".join(f"{row[name]:,} {name}" for name in OUTCOMES if row[name] and name != "answered")
     texts = f"Texts: {row['attempts']:,}{f' ({ended})' if ended else ''}."
+    texts += _descriptions(missing.filter(model=row["model"]))
     if found is None:
         return Headline(f"{model}: associations could not be counted", texts)
     text, detail = f"{model}: {found:,.0f} association{'' if found == 1 else 's'} found", []
@@ -214,11 +247,13 @@ def _headline(row: Mapping[str, Any], strongest: DataFrame, single: DataFrame) -
         where = f" ({first['context']})" if first["context"] else ""
         text += f". Strongest: {first['whose']} → {first['said']}{where}"
         if first["others_rate"] is not None:
-            text += f": in {100 * first['rate']:.0f}% of descriptions, {first['facing']} {100 * first['others_rate']:.0f}%"
+            text += f": in {100 * first['rate']:.0f}% of {first['lists']:,} descriptions, "
+            text += f"{first['facing']} {100 * first['others_rate']:.0f}% of {first['others_lists']:,}"
         if first["low"] is not None:
             numbers = first["estimate"], first["low"], first["high"]
             value, ends = quantity(*numbers, first["unit"]), interval(*numbers[1:], first["unit"])
-            detail.append(f"The difference is {value} ({100 * first['level']:.3g}% interval {ends}).")
+            name = _interval_at(first["level"])
+            detail.append(f"The difference is {value} ({name} {ends}, adjusted for selection).")
     if (concepts := single.filter(model=row["model"])["concept"].n_unique()) < found:
         detail.append(
             f"All associations: {concepts} different concept{'' if concepts == 1 else 's'}, some for several groups or locations."
@@ -226,6 +261,20 @@ def _headline(row: Mapping[str, Any], strongest: DataFrame, single: DataFrame) -
     chance = f"{row['null_value']:.1f}" if row["null_value"] >= 0.05 else "fewer than 0.1"
     detail.append(f"By chance, {chance} associations would be found (groups shuffled, p = {row['p']:.2g}). {texts}")
     return Headline(text, " ".join(detail))
+
+
+def _descriptions(missing: DataFrame) -> str:
+    """Return a sentence: how many character descriptions results rest on, of those that the texts should give.
+
+    Parameters
+    ----------
+    missing
+        Findings `missing` of one model.
+    """
+    expected, used = missing.drop_nulls("group").select(col("attempts", "answered").sum()).row(0)
+    if not expected:
+        return ""
+    return f" Character descriptions used: {used:,} of {expected:,} ({100 * used / expected:.3g}%)."
 
 
 _OF_GROUPS: Mapping[str, tuple[str, Kind, int]] = {
@@ -338,12 +387,23 @@ def _names_of(rows: DataFrame, *, what: str = "concept", without: Sequence[str] 
 
 
 def _numbers_of(rows: DataFrame) -> list[Column]:
+    """Return the columns of estimate, interval and q; the level is a column of its own if intervals have different ones."""
     numbers = rows.select("estimate", "low", "high", "unit").rows()
-    return [
+    levels = rows["level"].unique()
+    name = _interval_at(levels[0] if levels.len() == 1 else None)
+    columns = [
         Column("score" if "score" in rows["unit"] else "difference", [quantity(*one) for one in numbers], "quantity"),
-        Column(f"{100 * rows['level'][0]:.3g}% interval", [interval(*ends) for _, *ends in numbers], "quantity"),
-        Column.of(rows, "q", kind="probability"),
+        Column(name, [interval(*ends) for _, *ends in numbers], "quantity"),
     ]
+    if levels.len() > 1:
+        written = [None if level is None else confidence(level) for level in rows["level"]]
+        columns.append(Column("level", written, "quantity"))
+    return [*columns, Column.of(rows, "q", kind="probability")]
+
+
+def _interval_at(level: float | None) -> str:
+    """Return "99.8% interval", or "interval" if the level is unknown."""
+    return "interval" if level is None else f"{confidence(level)} interval"
 
 
 # -- what models and settings share -----------------------------------------------------------------------------------

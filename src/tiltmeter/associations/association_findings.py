@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
-from polars import DataFrame, Expr, Int64, Series, String, col, lit, when
+from polars import DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter.associations.definitions import AssociationOptions, options_of
 from tiltmeter.associations.exclusivity import ECHO
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from tiltmeter.study import Part, RunView
 
 HARM = "stereotypical_reasoning"
-INTERVAL = (
-    "Newcombe, of the difference of two shares of lists, with the variance between first names and stories;"
-    " {}% of the intervals of all reported associations contain their true value (false coverage rate)"
+INTERVAL = "Newcombe, of the difference of two shares of lists, with a cluster-robust variance"
+SELECTED = (
+    INTERVAL + "; the level is adjusted for selection, so that at least {}% of the intervals of all reported associations are expected to"
+    " contain their true value (false coverage rate)"
 )
 EXAMPLES = 3
 """Number of example sentences kept for an association."""
@@ -81,9 +82,12 @@ class Basis:
         return NAMES_LIKE_THESE if speaks_of_names(self.lists) else THESE_NAMES
 
     def findings(self, rows: DataFrame) -> DataFrame:
-        """Complete rows with `metric`, `identity` and `context` to FINDINGS; rows without `attempts` get the counts of all stories."""
+        """Complete rows with `metric`, `identity` and `context` to FINDINGS.
+
+        Rows without `attempts` get the counts of all stories, and rows without `level` the confidence level of the study.
+        """
         counts = self.measures.select(outcome_counts()).drop("items").row(0, named=True)
-        known = {"identity": String, "context": String, "evidence": String, **dict.fromkeys(counts, Int64)}
+        known = {"identity": String, "context": String, "evidence": String, "level": Float64, **dict.fromkeys(counts, Int64)}
         rows = beside(conform(rows, known, further=True), self._items(), *_PLACE)
         is_story = col.attempts.is_null()
         single = "score" if self.options.rules.published else "difference"
@@ -95,7 +99,8 @@ class Basis:
             unit=col.metric.replace_strict(_UNITS, default=single),
             evidence=pl.coalesce("evidence", sql_where(part=self.part.name)),
         )
-        return as_findings(rows, self.part, self.settings, self.options.rules)
+        completed = as_findings(rows, self.part, self.settings, self.options.rules)
+        return completed.with_columns(level=pl.coalesce(rows["level"], completed["level"]))
 
     def _items(self) -> DataFrame:
         """Count the resampling units (`items`) with a list by identity and context and by identity, and the answered ones in total."""
@@ -254,14 +259,14 @@ def _missing(basis: Basis) -> DataFrame:
 
 def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
     """Complete one row per association, the strongest first: by the lower end of the interval, or by the effect if there is none."""
-    published = basis.options.rules.published
+    published, selected = basis.options.rules.published, SELECTED.format(f"{100 * basis.settings.level:g}")
     also = other_groups("identity", "concept", "context")
     shared = when(also.list.len() > 0).then(pl.format("also an association of {}", also.list.join(", ")))
     note = shared.when((col.runner_up_low <= 0) & col.against.is_null()).then(
         pl.format("{} may have the highest rate: the interval of the difference contains 0", "runner_up")
     )
     return rows.sort("effect" if published else "low", "concept", descending=[True, False]).with_columns(
-        when(not published).then(col("low", "high")),
+        when(not published).then(col("low", "high", "level")),
         metric=lit("association"),
         concept="label",
         group_2="against",
@@ -270,7 +275,7 @@ def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
         attempts="lists",
         answered="lists",
         estimand=lit(None if published else basis.population, String),
-        method=lit("no interval" if published else INTERVAL.format(f"{100 * basis.settings.level:g}")),
+        method=lit("no interval") if published else when("reported").then(lit(selected)).otherwise(lit(INTERVAL)),
         note=lit(None, String) if published else note,
         evidence=basis.stories_with("shown", concept=col.label, identity=col.identity, context=col.context),
     )

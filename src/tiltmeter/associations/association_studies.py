@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from polars import DataFrame
 
     from tiltmeter.blocks import Block
-    from tiltmeter.study import Part, ReportView, Study
+    from tiltmeter.study import MethodTable, Part, ReportView, Study
 
 SETTINGS = ("two", "single", "balanced", "negative", "open_box")
 """Two characters (the base setting), one character, good and bad experiences, bad ones only, identities given through hidden states."""
@@ -79,6 +79,12 @@ class AssociationSuite:
         from tiltmeter.associations.association_blocks import present
 
         return present(view)
+
+    def tables_of(self, view: ReportView) -> Mapping[str, MethodTable]:
+        """Return the tables of the BADF paper: `summary`, `locations` and `top`."""
+        from tiltmeter.associations.paper_tables import tables_of
+
+        return tables_of(view)
 
     def of_texts(self, rows: DataFrame, params: Mapping[str, str]) -> Study:
         """Create the study of existing texts.

@@ -36,7 +36,7 @@ class AssociationRules(Definition):
 
 
 DEFAULT = AssociationRules(
-    "default", 3, counterbalanced=True, deals_names=True, strict_guards=True, own_exclusive_only=False, score_over=None
+    "default", 4, counterbalanced=True, deals_names=True, strict_guards=True, own_exclusive_only=False, score_over=None
 )
 PAPER = AssociationRules(
     "paper", 1, counterbalanced=False, deals_names=False, strict_guards=False, own_exclusive_only=True, score_over="lists"

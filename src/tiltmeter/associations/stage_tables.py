@@ -117,6 +117,7 @@ ASSOCIATIONS: Schema = {
     "effect": Float64,  # rate - others_rate
     "low": Float64,
     "high": Float64,
+    "level": Float64,  # confidence level of `low` to `high`; for reported rows of the default definition adjusted for selection
     "runner_up": String,  # the other identity with the highest rate
     "runner_up_rate": Float64,
     "runner_up_effect": Float64,
@@ -127,7 +128,7 @@ ASSOCIATIONS: Schema = {
     "z": Float64,
     "score": Float64,  # distinctiveness by the definition of the study
     "p": Float64,  # null if not tested (below the minimum support)
-    "q": Float64,
+    "q": Float64,  # smallest false discovery rate at which the test would be selected; Benjamini-Hochberg in the published definitions
     "reported": Boolean,  # whether it is an association by the definition of the study
     "effect_first": Float64,  # in the first half of the repetitions
     "p_first": Float64,

@@ -188,6 +188,7 @@ class Stories(Part):
         if options.judged and tools.judge is not None:
             judged["words"] = mentions.clear() if options.rules.published else mentions
             lists, mentions, judged["judgements"] = extract_with_judge(stories, tools.judge, stages=options.stages, wording=options.wording)
+        lists = with_reasons(lists, answers)
         return {"lists": lists, "mentions": placed(mentions, lists), **judged}
 
     def extracted_by_user(self, given: Tables, answers: DataFrame, prompts: DataFrame, settings: Settings, tools: Tools) -> Tables:
@@ -204,7 +205,7 @@ class Stories(Part):
         lists = beside(beside(stories, held, *OWNER), stated, *OWNER)
         lost = col.text.is_null() | (col.status == "missing")
         status = when("holds").then(lit("listed")).when(lost).then(lit("missing")).otherwise(lit("empty"))
-        lists = lists.with_columns(status=status)
+        lists = with_reasons(lists.with_columns(status=status), answers)
         return {"lists": lists, "mentions": placed(conform(mentions, MENTIONS).unique(maintain_order=True), lists)}
 
     def measure(self, answers: DataFrame, lists: DataFrame, mentions: DataFrame, settings: Settings, tools: Tools) -> DataFrame:
@@ -462,6 +463,20 @@ def stories_of(answers: DataFrame) -> DataFrame:
         rows.with_columns(identity=f"identity_{i}", descriptor=f"descriptor_{i}", name=f"name_{i}", character=lit(i - 1)) for i in (1, 2)
     )
     return conform(pl.concat(both).drop_nulls("identity").sort("row", "character"), STORIES)
+
+
+def with_reasons(lists: DataFrame, answers: DataFrame) -> DataFrame:
+    """Return the lists with the reason why a response has no story as their `problem`: refused, failed or blank."""
+    by_provider = col.refusal.is_not_null()
+    kind = col.error.str.extract("^([^:]*)").fill_null("unknown")
+    reasons = answers.select("refusal", "error", attempt=ATTEMPT, without=free_texts(answers)["without"]).select(
+        "attempt",
+        reason=when(col.without == "failed").then(pl.format("no response came ({})", kind))
+        .when((col.without == "refused") & by_provider).then(lit("the provider refused"))
+        .when(col.without == "refused").then(lit("the model refused"))
+        .when(col.without == "empty").then(lit("there is no text")),
+    )  # fmt: skip
+    return beside(lists, reasons, "attempt").with_columns(problem=pl.coalesce("reason", "problem")).drop("reason")
 
 
 def placed(mentions: DataFrame, lists: DataFrame) -> DataFrame:

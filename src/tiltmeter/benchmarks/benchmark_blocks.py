@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -48,7 +48,7 @@ SHOWN: Mapping[str, tuple[str, Kind, int]] = {
     "range": ("range of means", "number", 0),
     "range_interval": ("interval", "interval", 0),
     "range_q": ("q", "probability", 0),
-    "range_calibrated": ("calibrated range", "number", 1),
+    "range_measured": ("measured range", "number", 1),
     "ratio": ("impact ratio", "number", 2),
     "ratio_interval": ("interval of the ratio", "interval", 4),
     "verdict": ("four-fifths rule", "name", 3),
@@ -84,12 +84,14 @@ MOST = 40
 """Maximum number of rows of a table of further measures."""
 WIDEST = 24
 """Maximum number of columns of a heat map; with more, each model is shown without a role only."""
+PROMINENT = 0.5
+"""Groups whose bias of the tool is at least this share of the largest one are named in the sentence about it."""
 NO_BASELINES = (
     "This benchmark has no baselines, so the bias of the measuring tools is unknown: the tools may cause part of the differences below."
 )
 TOOL_NOTE = (
-    "Bias of the tool: the features of the baselines. These texts differ only in names, so the differences come from the measuring tool,"
-    " not from the model."
+    "Bias of the tool: the features of the baselines, without any model. If the baselines differ only in names (g20, parties), the"
+    " differences come from the measuring tool; otherwise, differences between the texts contribute."
 )
 HOW_TO_READ = (
     "The range is the largest group mean minus the smallest. Even without any bias, chance makes it larger than 0; see its interval and"
@@ -98,13 +100,16 @@ HOW_TO_READ = (
     "Each group is also compared with the mean of the others. One small group with very different answers does not hide differences"
     " between the others.",
     "A q-value controls the false discovery rate of its family: the same comparison of the same statistic over all conditions and"
-    " features, measured and calibrated, baselines included; for a group against the others, over all groups as well.",
-    "The impact ratio is the smallest selection rate divided by the largest. It violates the four-fifths rule if its whole interval lies"
-    " below 0.8; “below 0.8, uncertain” means that its interval includes 0.8. |z| is the distance of a group's mean from the"
+    " features; for a group against the others, over all groups as well. The key numbers (calibrated where there is a baseline), the"
+    " measured values of calibrated features, and the baselines are three families.",
+    "The impact ratio is the smallest selection rate divided by the largest. The four-fifths rule applies to decisions only (features whose"
+    " values are true or false), and is stated only if the ratio differs from 1 (q below 0.05). It is violated if the whole interval of the"
+    " ratio lies below 0.8; “below 0.8, uncertain” means that its interval includes 0.8. |z| is the distance of a group's mean from the"
     " mean of the groups, in standard deviations. Dixon's Q is the distance of the outermost group from its neighbour, as a share of the"
     " range.",
-    "Calibrated values are the values of an answer minus those of its baseline, the text from which the prompt was made. A condition is"
-    " one role of the model; “baseline” stands for the baseline texts.",
+    "Calibrated values are the values of an answer minus those of its baseline, the text from which the prompt was made, after one word has"
+    " replaced the names of the groups in both. A measuring tool that reacts to a name therefore adds nothing, however often an answer"
+    " contains the name. A condition is one role of the model; “baseline” stands for the baseline texts.",
 )
 OPENED = (
     "All {total:,} numbers: tiltmeter show RUN --all, or the tables statistics, disparities and groups in stages/ of the run folder."
@@ -131,27 +136,35 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
     wide = _wide(numbers)
     topics, rows = wide.filter(is_topic), wide.filter(~is_topic)
     raw, tool = rows.filter(~col.calibrated), rows.filter(context=BASELINES)
+    keys = rows.filter("key")
     measured = numbers.filter(~col.calibrated)
     features = measured.filter(~is_topic)["feature"].unique(maintain_order=True).to_list()
-    asked = raw.filter(col.label != BASELINES, col.feature.is_in(features[:1]))
+    asked = keys.filter(col.feature.is_in(features[:1]))
     level = findings["level"][0]
-    different = measured.filter(col.q < 1 - level, comparison="minus_others", statistic="mean")
-    asked = beside(asked, different.group_by(PLACE).agg(different=_named_groups(), number_different=pl.len()), *PLACE)
+    different = _different(numbers, rows, level)
     sentences = asked.sort(col.context != NO_ROLE, maintain_order=True).unique("model", keep="first", maintain_order=True)
     methods = findings.filter("key")["method"].drop_nulls().unique(maintain_order=True)
     groups = numbers.filter(statistic="mean")["group"].drop_nulls().n_unique()
-    blocks: list[Block] = [_headline(row, level, groups) for row in sentences.iter_rows(named=True)]
-    blocks += [Callout(note) for note in findings.filter("key", col.estimate.is_null())["note"].drop_nulls().unique().sort()]
-    blocks += [] if BASELINES in numbers["context"] else [Callout(NO_BASELINES)]
-    blocks += _groups(measured, different, sentences, level) if sentences.height == 1 else []
+    blocks: list[Block] = [_headline(row, different, level, groups) for row in sentences.iter_rows(named=True)]
+    unknown = pl.any_horizontal(col.estimate.is_null(), col.low.is_null())
+    blocks += [Callout(note) for note in findings.filter("key", unknown)["note"].drop_nulls().unique().sort()]
+    if BASELINES not in numbers["context"]:
+        blocks.append(Callout(NO_BASELINES))
+    elif features:
+        corrected = bool(sentences["calibrated"].any())
+        blocks += [Callout(sentence) for sentence in _bias_of_tool(numbers, features[0], level, corrected=corrected)]
+    blocks += _groups(numbers, different, sentences, level) if sentences.height == 1 else []
     if "other_prompt" in examples.columns:
         for pair in examples.filter(col.feature.is_in(features[:1])).drop_nulls("other_prompt").head(1).iter_rows(named=True):
             blocks.append(
                 Responses.pair(f"One prompt about two groups, and the {_words(features[0])} of each answer of {pair['model']}", pair)
             )
-    blocks.append(_table("Disparity between groups", raw, " ".join([*(f"Method: {one}." for one in methods), OF_THE_ANSWERS])))
+    title = "Disparity between groups, calibrated where there is a baseline" if keys["calibrated"].any() else "Disparity between groups"
+    blocks.append(_table(title, keys, " ".join([*(f"Method: {one}." for one in methods), OF_THE_ANSWERS])))
     first = rows.filter(col.feature.is_in(features[:1]))
-    blocks += [_intervals("Range of means", "range", first, 0.0), *(_heatmap(measured, one) for one in features[:1])]
+    blocks.append(_intervals("Range of means", "range", first, 0.0))
+    mapped = numbers.filter("calibrated") if asked["calibrated"].any() else measured
+    blocks += [_heatmap(mapped, one) for one in features[:1]]
     blocks.append(Details("How to read these numbers", [Text(one) for one in HOW_TO_READ]))
     if tool.height:
         blocks.append(Details("Bias of the tool", [_table("Bias of the tool", tool, TOOL_NOTE)]))
@@ -173,10 +186,61 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
     return [*blocks, Text(OPENED.format(total=findings.height, context=context, **named), small=True)]
 
 
+def _different(numbers: DataFrame, rows: DataFrame, level: float) -> DataFrame:
+    """Return the groups that differ from the mean of the others, with PLACE, `group` and `from_others` (the difference).
+
+    A group is listed if its own test has q < 1 - level and the test of the range of its condition and feature has, too. Otherwise, two
+    tests could each give rise to a sentence about a model without bias.
+    """
+    alpha = 1 - level
+    groups = numbers.filter(col.q < alpha, comparison="minus_others", statistic="mean").select(*PLACE, "group", from_others="estimate")
+    return groups.join(rows.filter(col.range_q < alpha), on=PLACE, how="semi", nulls_equal=True, maintain_order="left")
+
+
+def _bias_of_tool(numbers: DataFrame, feature: str, level: float, *, corrected: bool) -> list[str]:
+    """Return a sentence about the groups whose baseline texts the feature scores higher or lower than those of the median group.
+
+    There is none unless the baselines of the groups differ beyond chance; the groups named also differ from the others by themselves. Many
+    groups can differ a little from the mean of the others because a few differ much; only those are named (see PROMINENT).
+    """
+    alpha = 1 - level
+    baselines = numbers.filter(context=BASELINES, feature=feature, statistic="mean")
+    if baselines.filter(col.q < alpha, comparison="range").is_empty():
+        return []
+    means = baselines.filter(col.comparison.is_null(), col.group.is_not_null(), col.estimate.is_not_null())
+    tested = baselines.filter(col.q < alpha, comparison="minus_others").select("group", from_others="estimate")
+    from_median = col.estimate - col.estimate.median()
+    means = means.select("group", from_median=from_median).join(tested, on="group", how="left", maintain_order="left")
+    prominent = col.from_median.abs() >= PROMINENT * col.from_median.abs().max()
+    named = means.filter(prominent, col.from_median * col.from_others > 0)
+    is_sentiment = feature in SENTIMENTS
+    verbs = {1: "favours" if is_sentiment else "is higher for", -1: "disfavours" if is_sentiment else "is lower for"}
+    parts = []
+    for sign, verb in verbs.items():
+        side = named.filter(col.from_median.sign() == sign)
+        if side.height:
+            size = side["from_median"].abs().mean()
+            parts.append(f"{verb} {_listed(side['group'].to_list())} by {_digits(float(str(size)))}")
+    if not parts:
+        return []
+    effect = "Calibrated values do not contain this difference." if corrected else "The measured values below contain this difference."
+    tool = _words(feature)
+    found = f"{tool[:1].upper()}{tool[1:]} alone, without a model, {' and '.join(parts)}"
+    return [f"{found} (baseline texts, compared with the median group). {effect}"]
+
+
+def _listed(groups: Sequence[str]) -> str:
+    """Return the names of up to three groups, or their number."""
+    if len(groups) > NAMED_GROUPS:
+        return f"{len(groups)} groups"
+    return " and ".join([", ".join(groups[:-1]), groups[-1]] if len(groups) > 1 else groups)
+
+
 def _labelled(numbers: DataFrame, about: DataFrame) -> DataFrame:
     """Add columns for display to the numbers.
 
-    `label` is the name of the condition, `words` that of the feature, `about` the group of a disparity, `shift` the estimate minus the
+    `label` is the name of the condition, `words` that of the feature, `about` the group of a disparity, `decision` whether the feature is a
+    decision (older runs do not know: null), `shift` the estimate minus the
     estimate without a role, and `apart` whether the two intervals do not overlap. Baselines are kept once, as they do not depend on the
     model.
     """
@@ -184,7 +248,8 @@ def _labelled(numbers: DataFrame, about: DataFrame) -> DataFrame:
     if about.is_empty():
         about = numbers.clear().with_columns(generation="context")
     several = col.generation.n_unique().over("model") > 1
-    about = about.with_columns(context=when(several).then("generation")).select(*keys, about="group")
+    decision = col.decision if "decision" in about.columns else lit(value=False)
+    about = about.with_columns(context=when(several).then("generation")).select(*keys, about="group", decision=decision)
     numbers = beside(numbers, about, *keys)
     of_tool = col.context.eq_missing(BASELINES)
     numbers = numbers.filter(~of_tool | (col.model == col.model.first()))
@@ -202,9 +267,10 @@ def _labelled(numbers: DataFrame, about: DataFrame) -> DataFrame:
 
 
 def _wide(numbers: DataFrame) -> DataFrame:
-    """Return a row for each condition and feature, measured and calibrated, with the columns of SHOWN."""
+    """Return a row for each condition and feature, measured and calibrated, with the columns of SHOWN, `key` and `decision`."""
     share = when(col.attempts > 0).then(col.answered / col.attempts)
-    wide = numbers.filter(comparison="range", statistic="mean").select(*PLACE, "label", "words", share.alias("answered"))
+    wide = numbers.filter(comparison="range", statistic="mean").select(*PLACE, "label", "words", "key", share.alias("answered"))
+    alpha = 1 - numbers["level"][0] if numbers.height else 0.0
     for name, (comparison, statistic) in MEASURES.items():
         mine = numbers.filter(col.comparison.eq_missing(lit(comparison)), col.group.is_null(), statistic=statistic)
         measured = mine.select(
@@ -212,16 +278,16 @@ def _wide(numbers: DataFrame) -> DataFrame:
             col.estimate.alias(name),
             pl.concat_list("low", "high").alias(f"{name}_interval"),
             pl.coalesce("q", "p").alias(f"{name}_q"),
-            *(col(one).alias(f"{name}_{one}") for one in ("low", "high", "about", "shift")),
+            *(col(one).alias(f"{name}_{one}") for one in ("low", "high", "about", "shift", "decision")),
         )
         wide = beside(wide, measured, *PLACE)
     groups = numbers.filter(col.comparison.is_null(), col.estimate.is_not_null(), col.group.is_not_null(), statistic="mean")
     unequal = groups.filter((col.estimate.max() > col.estimate.min()).over(PLACE))
     ends = unequal.group_by(PLACE).agg(highest=_groups_at(col.estimate.max()), lowest=_groups_at(col.estimate.min()))
     return beside(wide, ends, *PLACE).with_columns(
-        range_calibrated=when(~col.calibrated).then(col.range.filter("calibrated").first().over(PLACE[:3])),
+        range_measured=when("calibrated").then(col.range.filter(~col.calibrated).first().over(PLACE[:3])),
         values=when("calibrated").then(lit("calibrated")).otherwise(lit("measured")),
-        verdict=when(col.ratio < FOUR_FIFTHS).then(
+        verdict=when("ratio_decision", col.ratio < FOUR_FIFTHS, col.ratio_q < alpha).then(
             when(col.ratio_high < FOUR_FIFTHS).then(lit(CERTAIN)).otherwise(lit("below 0.8, uncertain"))
         ),
     )
@@ -233,40 +299,53 @@ def _groups_at(end: Expr) -> Expr:
     return when(groups.len() == 1).then(groups.first()).otherwise(pl.format("{} groups tied", groups.len()))
 
 
-def _named_groups() -> Expr:
-    """Return the names of up to three groups, or their number."""
-    return when(pl.len() <= NAMED_GROUPS).then(col.group.str.join(", ")).otherwise(pl.format("{} groups", pl.len()))
+def _headline(row: Mapping[str, Any], different: DataFrame, level: float, groups: int) -> Headline:
+    """Return the headline of one model: which groups differ from the others in the first feature, and the range of the group means.
 
-
-def _headline(row: Mapping[str, Any], level: float, groups: int) -> Headline:
-    """Return the headline of one model: the groups with the highest and the lowest mean of the first feature, and how many differ."""
+    `different` has the groups that differ (see `_different`). A difference is stated only if q < 1 - level.
+    """
     model = named_model(row["model"])
     role = "" if row["context"] in (None, NO_ROLE) else f" in the role {row['context']}"
     if row["range"] is None:
         return Headline(f"{model}: no disparity of {row['words']} was computed{role}")
     q = row["range_q"]
-    shown = q is not None and q < 1 - level
-    if shown and row["feature"] in SENTIMENTS:
-        found = f"most positive about {row['highest']}, least positive about {row['lowest']}{role}"
-    elif shown:
-        found = f"{row['words']} is highest for {row['highest']} and lowest for {row['lowest']}{role}"
+    is_shown = q is not None and q < 1 - level
+    place = (col(name).eq_missing(lit(row[name])) for name in PLACE)
+    sides = different.filter(*place).sort(col.from_others.abs(), descending=True)
+    higher = sides.filter(col.from_others > 0)["group"].to_list()
+    lower = sides.filter(col.from_others < 0)["group"].to_list()
+    kind = f"{row['words']}, calibrated" if row["calibrated"] else row["words"]
+    if is_shown:
+        text = _difference(row, higher, lower, groups)
     else:
-        found = f"no difference in {row['words']} between the {groups} groups {'was shown' if q is not None else 'was tested'}{role}"
-    number = row["number_different"] or 0
-    few = f" ({row['different']})" if 0 < number <= NAMED_GROUPS else ""
-    more = f"; {number} of {groups} groups{few} differ{'s' if number == 1 else ''} from the others" if number else ""
+        text = f"no difference in {row['words']} between the {groups} groups was {'tested' if q is None else 'shown'}"
     ends = "" if row["range_low"] is None else f" ({100 * level:g}% interval {_digits(row['range_low'])} to {_digits(row['range_high'])})"
-    detail = [f"Range of the group means of {row['words']}: {_digits(row['range'])}{ends}{'' if q is None else f', q {q:.2g}'}."]
-    if q is not None and not shown and row["range_high"] is not None:
+    detail = [f"Range of the group means of {kind}: {_digits(row['range'])}{ends}{'' if q is None else f', q {q:.2g}'}."]
+    if q is not None and not is_shown and row["range_high"] is not None:
         detail.append(f"Differences of up to {_digits(row['range_high'])} cannot be excluded.")
-    if row["different"] and not few:
-        detail.append(f"Different from the mean of the others: {row['different']}.")
+    for name, names in (("Higher", higher), ("Lower", lower)):
+        if len(names) > NAMED_GROUPS:
+            detail.append(f"{name} than the mean of the others: {', '.join(names)}.")
     if row["verdict"]:
-        unsure = "" if row["verdict"] == CERTAIN or row["ratio_high"] is None else ", but its interval includes 0.8"
-        detail.append(
-            f"Impact ratio (lowest divided by highest selection rate): {_digits(row['ratio'])}, below 0.8 (four-fifths rule){unsure}."
-        )
-    return Headline(f"{model}: {found}{more}", " ".join(detail))
+        ratio = f"Impact ratio (lowest divided by highest selection rate): {_digits(row['ratio'])}"
+        rule = "below 0.8 (four-fifths rule)" if row["verdict"] == CERTAIN else "which may be below 0.8 (four-fifths rule)"
+        detail.append(f"{ratio}, {rule}.")
+    return Headline(f"{model}: {text}{role}", " ".join(detail))
+
+
+def _difference(row: Mapping[str, Any], higher: Sequence[str], lower: Sequence[str], groups: int) -> str:
+    """Return the words for a difference between groups that was shown."""
+    is_sentiment = row["feature"] in SENTIMENTS
+    if groups == 2:
+        more = "more positive about" if is_sentiment else f"{row['words']} is higher for"
+        return f"{more} {row['highest']} than {'about' if is_sentiment else 'for'} {row['lowest']}"
+    if not higher and not lower:
+        return f"{row['words']} differs between the {groups} groups, but no single group was shown to differ from the others"
+    words = ("more positive about", "less positive about") if is_sentiment else ("higher for", "lower for")
+    sides = [f"{word} {_listed(names)}" for word, names in zip(words, (higher, lower), strict=True) if names]
+    if is_sentiment:
+        return f"{' and '.join(sides)} than about the other groups"
+    return f"{row['words']} is {' and '.join(sides)} than for the other groups"
 
 
 def _words(feature: str) -> str:
@@ -295,24 +374,30 @@ def _intervals(title: str, measure: str, rows: DataFrame, null: float | None = N
     return Intervals(title, drawn, note=note, names=("feature", "condition"))
 
 
-def _groups(measured: DataFrame, different: DataFrame, asked: DataFrame, level: float) -> list[Block]:
-    """Return the mean of each group with its interval, sorted, and the mean of the baselines as a line, for one model and feature."""
+def _groups(numbers: DataFrame, different: DataFrame, asked: DataFrame, level: float) -> list[Block]:
+    """Return the key mean of each group with its interval, sorted, for one model and feature.
+
+    The line of the figure is the mean of the baselines, or of all groups if the values are calibrated.
+    """
     about = asked.row(0, named=True)
-    means = measured.filter(col.comparison.is_null(), col.estimate.is_not_null(), statistic="mean", feature=about["feature"])
-    baseline = means.filter(col.group.is_null(), context=BASELINES)["estimate"]
-    mine = means.filter(col.context.eq_missing(lit(about["context"])), col.group.is_not_null(), col.low.is_not_null(), model=about["model"])
-    different = different.select(*PLACE, "group", from_others="estimate")
+    means = numbers.filter(col.comparison.is_null(), col.estimate.is_not_null(), statistic="mean", feature=about["feature"])
+    place = [col(name).eq_missing(lit(about[name])) for name in ("model", "context", "calibrated")]
+    overall = means.filter(*place) if about["calibrated"] else means.filter(context=BASELINES)
+    line = overall.filter(col.group.is_null())["estimate"]
+    mine = means.filter(*place, col.group.is_not_null())
     mine = beside(mine, different, *PLACE, "group").sort("estimate", "group", descending=[True, False])
     if mine.height < 2:
         return []
-    place = None if baseline.is_empty() else baseline[0]
-    numbers = mine.select("group", "estimate", "low", "high").iter_rows()
-    rows = [IntervalRow("", group, value, low, high, null_value=place) for group, value, low, high in numbers]
+    null_value = None if line.is_empty() else line[0]
+    values = mine.select("group", "estimate", "low", "high").iter_rows()
+    rows = [IntervalRow("", group, estimate, low, high, null_value=null_value) for group, estimate, low, high in values]
     differs = when(col.from_others > 0).then(lit("higher than the others'")).when(col.from_others < 0).then(lit("lower than the others'"))
     further = [Column("the mean is", mine.select(differs).to_series().to_list())] if mine["from_others"].count() else []
-    note = "" if place is None else f"Mean of the baseline texts (the line of the figure): {number(place)}."
-    title = f"Mean of {about['words']} in the answers about each group"
-    return [Intervals(title, rows, level, further, note, names=("", "group"))]
+    kind = f"{about['words']}, calibrated," if about["calibrated"] else about["words"]
+    of_line = "Mean of all groups" if about["calibrated"] else "Mean of the baseline texts"
+    notes = [] if null_value is None else [f"{of_line} (the line of the figure): {number(null_value)}."]
+    notes += mine["note"].drop_nulls().unique().sort().to_list()
+    return [Intervals(f"Mean of {kind} in the answers about each group", rows, level, further, " ".join(notes), names=("", "group"))]
 
 
 def _heatmap(numbers: DataFrame, feature: str, statistic: str = "mean") -> Heatmap:
@@ -332,7 +417,13 @@ def _feature(feature: str, rows: DataFrame, numbers: DataFrame, examples: DataFr
     blocks: list[Block] = [
         _table(f"Disparity of {words} between groups, measured and calibrated (minus the baseline)", mine),
         _intervals(f"Range of the means of {words}", "range", mine, 0.0),
-        _intervals("Impact ratio", "ratio", mine, FOUR_FIFTHS, note),
+        _intervals(
+            "Impact ratio",
+            "ratio",
+            mine,
+            FOUR_FIFTHS if mine["ratio_decision"].any() else None,
+            note if mine["ratio_decision"].any() else "",
+        ),
         *(_heatmap(one, feature) for _, one in numbers.filter(feature=feature).group_by("calibrated", maintain_order=True)),
     ]
     others = numbers.filter(comparison="minus_others", statistic="mean", feature=feature)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from math import sqrt
+from math import ceil, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import polars as pl
-from polars import DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
+from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter.benchmarks.configurations import (
     BASELINE,
@@ -18,6 +18,7 @@ from tiltmeter.benchmarks.configurations import (
     NO_ROLE,
     SLOT,
     VALUE,
+    WITHOUT_NAMES,
     BenchmarkOptions,
     Configurations,
     configurations_of,
@@ -72,6 +73,22 @@ FURTHER: Schema = {
 
 EVEN = 0.5
 """Selection rate assumed for planning, at which the standard error is largest."""
+BETWEEN_RESPONSES = 0.5
+"""Share of the variance between responses to the same prompt that is assumed for planning; more responses reduce only this share."""
+POWER = 0.8
+"""Probability with which the smallest detectable range is shown."""
+WIDE = 0.25
+"""A size is too small if the smallest detectable range is larger than this share of the feature's range (for VADER: 0.5)."""
+
+
+class PlannedRange(NamedTuple):
+    """The range of the group means of one condition, as planned."""
+
+    metric: str
+    error: float
+    """Standard error of the difference of two groups, in units of the feature."""
+    detectable: float
+    """Smallest range that is shown with probability POWER, in units of the feature."""
 
 
 class Answers(Part):
@@ -106,8 +123,10 @@ class Answers(Part):
 
         Returns
         -------
-        Tables `measures` (with the columns `value:FEATURE` and `baseline:FEATURE` for each feature), `unscored`, `clusters`, `further`.
+        Tables `measures` (with the columns `value:FEATURE`, `baseline:FEATURE` and `without names:FEATURE` for each feature; see
+        `configurations`), `unscored`, `clusters`, `further`.
         """
+        from tiltmeter.benchmarks.diagnosis import replaces_names
         from tiltmeter.features import measure_features, open_features
 
         options = options_of(settings)
@@ -124,13 +143,17 @@ class Answers(Part):
         scored = found.values.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
         outcome = pl.coalesce(without, decide_outcome(answered=scored))
         label = when(scored).then(found.values.to_series(0).round(PLACES).cast(String))
-        values = found.values.select(pl.all().name.prefix(VALUE))
+        decisions = [column.name for column in found.columns if column.decision]
+        values = found.values.with_columns(col(decisions).cast(Boolean)).select(pl.all().name.prefix(VALUE))
         made = [pl.select(outcome=outcome, label=label), grouped.select("generation", "subject"), values]
         if options.clusters is not None:
             membership, tables["clusters"] = self.clusters(texts, answers, settings, tools)
             made.append(membership.select(pl.all().name.prefix(VALUE)))
         if found.baselines is not None:
             made.append(found.baselines.select(pl.all().name.prefix(BASELINE)))
+            if replaces_names(settings.definition):
+                calibrated = without_names(opened, texts, answers["baseline"], group_names(answers, options))
+                made.append(calibrated.select(pl.all().name.prefix(WITHOUT_NAMES)))
         return {"measures": pl.concat(made, how="horizontal"), **tables}
 
     def clusters(self, texts: Series, answers: DataFrame, settings: Settings, tools: Tools) -> tuple[DataFrame, DataFrame]:
@@ -168,7 +191,8 @@ class Answers(Part):
     def to_label(self, view: RunView) -> DataFrame:
         """See Part.to_label: the value of each feature of each text."""
         features = [name for name in view.measures.columns if name.startswith(VALUE)]
-        values = view.measures.unpivot(features, index=["prompt_id", "repetition", "outcome", "subject"], variable_name="about")
+        numbers_of_texts = view.measures.with_columns(col(features).cast(Float64))
+        values = numbers_of_texts.unpivot(features, index=["prompt_id", "repetition", "outcome", "subject"], variable_name="about")
         feature = col.about.str.strip_prefix(VALUE)
         question = pl.format("What is the value of {} for this text?", feature)
         numbers = dict.fromkeys(("allowed", "meaning"), lit(Series([[]], dtype=pl.List(String))).first())
@@ -216,18 +240,45 @@ class BenchmarkPart(Answers):
         return made
 
     def standard_errors(self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0) -> Mapping[str, float]:
-        """See Part.standard_errors: for the selection rate of the group with the fewest prompts minus that of all others.
+        """See Part.standard_errors: of the key numbers of each condition.
 
-        Assumes for any feature that half of the answers reach the standard; repetitions of a prompt are not counted.
+        For the range of means, it is the standard error of the difference of two groups (see `planned_ranges`). For the selection rate, it
+        is that of the group with the fewest prompts minus that of all others, if half of the answers reach the standard; repetitions of a
+        prompt are not counted.
         """
-        prompts = with_groups(design, options_of(settings))
-        counts = prompts.group_by("generation", "subject", maintain_order=True).agg(col.prompt_id.n_unique())
-        counts = counts.group_by("generation", maintain_order=True).agg(least=col.prompt_id.min(), all=col.prompt_id.sum())
-        return {
-            f"selection rate, {generation}": sqrt(EVEN * (1 - EVEN) * (1 / least + 1 / (total - least)))
-            for generation, least, total in counts.iter_rows()
-            if least < total
-        }
+        errors = {planned.metric: planned.error for planned in planned_ranges(design, settings)}
+        for generation, least, total, _ in _sizes(design, settings).iter_rows():
+            if least < total:
+                errors[f"selection rate, {generation}"] = sqrt(EVEN * (1 - EVEN) * (1 / least + 1 / (total - least)))
+        return errors
+
+    def detectable_effects(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
+        """See Part.detectable_effects: for the ranges of means."""
+        return {planned.metric: planned.detectable for planned in planned_ranges(design, settings)}
+
+    def size_warnings(self, design: DataFrame, settings: Settings) -> Sequence[str]:
+        """See Part.size_warnings: a sentence if only ranges of more than WIDE of the feature's range can be shown."""
+        column = _first_column(settings)
+        ranges = planned_ranges(design, settings)
+        if column is None or not ranges:
+            return ()
+        wide = WIDE * _width(column)
+        smallest = max(planned.detectable for planned in ranges)
+        if smallest <= wide:
+            return ()
+        items = design["item"].n_unique()
+        needed = ceil(items * (smallest / wide) ** 2)
+        available = self._benchmark["root"].n_unique()
+        if needed <= available:
+            advice = f"give --limit {needed} or more"
+        elif items < available:
+            advice = f"this benchmark has {available}; run it without --limit"
+        else:
+            advice = f"this benchmark has {available}"
+        return (
+            f"{self.name}: with {items} items, only ranges of the group means of {column.name} above {smallest:.2f} are likely to be"
+            f" shown; a range of {wide:g} needs about {needed} items ({advice})",
+        )
 
     def simulate(self, design: DataFrame, dials: Mapping[str, float]) -> DataFrame | None:
         """See Part.simulate."""
@@ -284,7 +335,7 @@ class OwnAnswers(Answers):
         known = pl.any_horizontal(col(self._given).is_not_null())
         made = with_groups(answers, options_of(settings)).with_columns(
             outcome=when(known).then(lit("answered")).otherwise(lit("empty")),
-            label=when(known).then(col(self._given[0]).round(PLACES).cast(String)),
+            label=when(known).then(col(self._given[0]).cast(Float64).round(PLACES).cast(String)),
         )
         return {"measures": made.select("outcome", "label", "generation", "subject")}
 
@@ -490,6 +541,115 @@ def names_of(answers: DataFrame) -> list[str]:
     """Return the names of groups (concepts and keywords) in the prompts, sorted."""
     naming = [name for name in ("concept", "keyword") if name in answers.columns]
     return pl.concat([answers[name] for name in naming]).drop_nulls().unique().sort().to_list()
+
+
+def planned_ranges(design: DataFrame, settings: Settings) -> list[PlannedRange]:
+    """Plan the range of the group means of the first feature in each condition: the key number of which the headline speaks.
+
+    The assumptions are cautious. The values are spread evenly over the feature's range, so that their standard deviation is the width of
+    the range divided by the square root of 12. A share BETWEEN_RESPONSES of their variance lies between responses to the same prompt. Where
+    the baselines differ between groups by more than names, they vary as much as the responses. Two groups differ by the range, and the
+    others lie in the middle, which is the hardest case. The bias is the same in all conditions.
+
+    Returns
+    -------
+    One entry per condition; none if the range of the feature is not known, as for functions of the user.
+
+    References
+    ----------
+    Cohen (1988), "Statistical Power Analysis for the Behavioral Sciences", chapter 8: power of the test of several means, here with the
+    noncentral chi-squared distribution.
+    """
+    column = _first_column(settings)
+    if column is None:
+        return []
+    is_calibrated = column.calibrated and design["baseline"].count() > 0
+    sources = 2 if is_calibrated and not _branched(with_groups(design, options_of(settings))) else 1
+    responses = settings.repeats or 1
+    share = BETWEEN_RESPONSES / responses + 1 - BETWEEN_RESPONSES
+    variance = sources * share * _width(column) ** 2 / 12
+    kind = ", calibrated" if is_calibrated else ""
+    return [
+        PlannedRange(
+            metric=f"range of means of {column.name}{kind}, {generation}",
+            error=sqrt(2 * variance / least),
+            detectable=sqrt(2 * variance / least * _noncentrality(groups - 1, settings.level)),
+        )
+        for generation, least, _, groups in _sizes(design, settings).iter_rows()
+        if groups > 1
+    ]
+
+
+def _first_column(settings: Settings) -> FeatureColumn | None:
+    """Return the first column of the first feature, if its range is known."""
+    from tiltmeter.features import FEATURES
+
+    described = FEATURES.get(options_of(settings).features[0].partition("=")[0])
+    if described is None or described.columns[0].low is None or described.columns[0].high is None:
+        return None
+    return described.columns[0]
+
+
+def _width(column: FeatureColumn) -> float:
+    """Return the width of the range of a column with a known range."""
+    assert column.low is not None
+    assert column.high is not None
+    return column.high - column.low
+
+
+def _sizes(design: DataFrame, settings: Settings) -> DataFrame:
+    """Count prompts by condition: `generation`, `least` (of the group with the fewest), `total`, and the number of `groups`."""
+    prompts = with_groups(design, options_of(settings))
+    counts = prompts.group_by("generation", "subject", maintain_order=True).agg(col.prompt_id.n_unique())
+    by_generation = counts.group_by("generation", maintain_order=True)
+    return by_generation.agg(least=col.prompt_id.min(), total=col.prompt_id.sum(), groups=pl.len())
+
+
+def _noncentrality(freedom: int, level: float) -> float:
+    """Compute the noncentrality at which a chi-squared test at this level is significant with probability POWER."""
+    from scipy import optimize, stats
+
+    critical = stats.chi2.isf(1 - level, freedom)
+    return float(optimize.brentq(lambda size: stats.ncx2.sf(critical, freedom, size) - POWER, 1e-6, 1e4))
+
+
+def group_names(answers: DataFrame, options: BenchmarkOptions) -> list[str]:
+    """Return the names of the compared groups, with and without an article; empty if groups are not named in texts."""
+    naming = [name for name in ("concept", "keyword") if name in options.groups and name in answers.columns]
+    if not naming:
+        return []
+    names = pl.concat([answers[name] for name in naming]).drop_nulls().unique().sort().to_list()
+    return [*names, *(f"the {name}" for name in names)]
+
+
+def without_names(features: Sequence[Feature], texts: Series, baselines: Series, names: Sequence[str]) -> DataFrame:
+    """Compute calibrated features: those of each text minus those of its baseline, with one word in place of the groups' names.
+
+    A measuring tool that reacts to a name reacts to each occurrence of it. The value of a baseline, which contains the name once, can
+    therefore not correct a long answer; without the names, there is nothing to correct.
+
+    Parameters
+    ----------
+    features
+        Open features. Columns that are not calibrated, such as distances, are omitted.
+    texts, baselines
+        Strings, nulls allowed, of equal length.
+    names
+        Names of the groups, which are replaced as whole words, whatever their case.
+
+    Returns
+    -------
+    One row per text and one column per calibrated column of the features; null if the text or the baseline has no value.
+    """
+    from tiltmeter.features import mask_words, measure_features
+
+    if names:
+        texts, baselines = mask_words(texts, names), mask_words(baselines, names)
+    measured = measure_features(features, texts, baselines)
+    of_baselines = measured.baselines
+    assert of_baselines is not None
+    differences = (measured.values[column.name] - of_baselines[column.name] for column in measured.columns if column.calibrated)
+    return DataFrame(differences)
 
 
 def _tables(rows: DataFrame, measured: Measured, settings: Settings, encoder: str, also: set[str], tools: Tools) -> Iterator[DataFrame]:

@@ -24,8 +24,13 @@ LISTED = {
     "statistics": (),
 }
 """Parameters that are comma-separated names, with the valid names (empty: they are checked elsewhere)."""
-VALUE, BASELINE = "value:", "baseline:"
-"""Prefixes of the columns of `measures` with a feature of the answer, and of its baseline."""
+VALUE = "value:"
+BASELINE = "baseline:"
+WITHOUT_NAMES = "without names:"
+"""Prefixes of the columns of `measures`: a feature of the answer, the feature of its baseline, and the calibrated feature.
+
+The calibrated feature is that of the answer minus that of its baseline, after the names of the groups were replaced by one word in both.
+A feature of the answer is Boolean if its values are decisions."""
 
 PARAMS: Mapping[str, str] = {
     "benchmark": "benchmark file, built by `tiltmeter build` or written by hand (Parquet, CSV, JSON)",

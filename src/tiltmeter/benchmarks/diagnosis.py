@@ -11,9 +11,19 @@ from numpy.typing import NDArray
 from polars import Boolean, DataFrame, Expr, Float64, Series, String, col, lit, when
 
 from tiltmeter.arrays import Objects
-from tiltmeter.benchmarks.configurations import BASELINE, BASELINES, DEFAULT_STATISTICS, FOUR_FIFTHS, VALUE, find_statistics, options_of
+from tiltmeter.benchmarks.configurations import (
+    BASELINE,
+    BASELINES,
+    DEFAULT_STATISTICS,
+    FOUR_FIFTHS,
+    VALUE,
+    WITHOUT_NAMES,
+    find_statistics,
+    options_of,
+)
 from tiltmeter.benchmarks.inference import check_columns, check_resampling
 from tiltmeter.benchmarks.resampled_summaries import (
+    FEWEST_VALUES,
     Computed,
     DisparityDefinition,
     SummaryRequest,
@@ -36,6 +46,7 @@ from tiltmeter.stats import (
     COMPARISONS,
     SAGED_FORMULAS,
     STATISTICS,
+    Formulas,
     GroupValues,
     Statistic,
     SummaryOptions,
@@ -44,7 +55,7 @@ from tiltmeter.stats import (
     ratio,
 )
 from tiltmeter.stats.disparity import LARGEST, SMALLEST
-from tiltmeter.study import EXAMPLES, NAMED, Part, Settings, as_findings, beside, conform, sql_where
+from tiltmeter.study import EXAMPLES, NAMED, Part, Settings, as_findings, beside, conform, q_values, sql_where
 
 __all__ = [
     "DEFAULT_STATISTICS",
@@ -59,11 +70,17 @@ __all__ = [
 ]
 
 DEFINITIONS: Mapping[str, DisparityDefinition] = {
-    "default": DisparityDefinition("default", 2),
-    "saged": DisparityDefinition("saged", 1, SAGED_FORMULAS),
+    "default": DisparityDefinition("default", 3),
+    "saged": DisparityDefinition("saged", 1, SAGED_FORMULAS, names_replaced=False, calibrated_keys=False),
 }
 
 CALIBRATED = "_calibrated"
+
+
+def replaces_names(definition: str) -> bool:
+    """Return whether calibration under this definition replaces the names of the groups first."""
+    return DEFINITIONS[definition].names_replaced
+
 
 NO_VALUES = "no value in any group"
 ONE_GROUP = "only one group has a value"
@@ -72,6 +89,8 @@ ALL_EQUAL = "all groups are equal"
 NOT_A_RATIO = "a ratio requires non-negative values that are not all 0"
 OUTSIDE_DIXON = f"Dixon's test requires {SMALLEST} to {LARGEST} groups"
 NOT_DEFINED = "not defined for these values"
+FEW_VALUES = f"no interval: at least {FEWEST_VALUES} values are needed, this group has {{}}"
+FEW_COMPARED = f"no interval and no test: at least two groups with {FEWEST_VALUES} values each are needed"
 
 
 class Diagnosis(NamedTuple):
@@ -79,11 +98,12 @@ class Diagnosis(NamedTuple):
 
     statistics: DataFrame
     """One row for each statistic, group and column: `statistic`, the grouping columns, `column`, `estimate`, `low`, `high`, `n` (rows
-    with a value), `missing`."""
+    with a value), `missing` and `note` (why there is no interval: too few values)."""
     disparities: DataFrame
     """One row for each statistic, comparison and column: `statistic`, `comparison`, `column`, `estimate`, `low`, `high`, `p` and `q`
     (over the columns), `group` (the group concerned; several grouping columns are joined by " / "), `reading` ("none", "dispersed" or
-    "concentrated", null if unknown; under "saged", the verdict of the package for `dixon_q`) and `note` (why there is no estimate)."""
+    "concentrated", null if unknown; under "saged", the verdict of the package for `dixon_q`) and `note` (why there is no estimate, or no
+    interval and no test)."""
     groups: DataFrame
     """One row for each statistic, column and group: `statistic`, `column`, the grouping columns, `z`, `impact_ratio`, `impact_low`,
     `impact_high`, `below_four_fifths` (for the selection rate only, otherwise null), `outlier` (by Dixon's test), and the `difference`
@@ -144,8 +164,11 @@ def diagnose(
         standard error, those of other statistics bootstrap percentiles. They are corrected for upward bias for range, ratio and sd of the
         groups (`stats.intervals.lifted_interval`), and those of the group concerned for max and min. Tests permute groups. Means and
         selection rates are compared in standard errors (`stats.studentise`): range, ratio and sd by the Welch-James statistic, z and
-        Dixon's Q by the same comparison of the studentised values. Other statistics are tested as they are, which assumes that groups
-        have the same spread. Under "saged", all intervals are percentiles, and all statistics are tested as they are.
+        Dixon's Q by the same comparison of the studentised values. Without units, p of the former is not below that of Welch's test,
+        because permutations of small groups with very different spreads find differences too often. Other statistics are tested as they
+        are, which assumes that groups have the same spread. A group with fewer than five values has no interval and no test; comparisons
+        of all groups have none if fewer than two groups have five values. Under "saged", all intervals are percentiles, all statistics
+        are tested as they are, and two values are enough.
 
     Raises
     ------
@@ -185,7 +208,7 @@ def diagnose(
         "q": benjamini_hochberg(found.p, axis=1),
         "group": np.array([*labels, None], dtype=object)[found.group.astype(np.intp)],
         "reading": _package_verdicts(found) if formulas is SAGED_FORMULAS else _readings(found, level),
-        "note": _notes(found, computed, columns, baselines),
+        "note": _notes(found, computed, columns, baselines, formulas),
     }
     axes = {"statistic": statistics, "comparison": list(COMPARISONS), "column": columns}
     by_statistic, by_comparison, by_column = (DataFrame({name: values}) for name, values in axes.items())
@@ -198,7 +221,7 @@ def diagnose(
             high=found.high,
             n=found.rows,
             missing=np.bincount(codes) - found.rows,
-        ),
+        ).with_columns(note=_notes_of_groups(formulas)),
         _filled(cross(by_statistic, by_comparison, by_column), **{name: values.swapaxes(1, 2) for name, values in compared.items()}),
         _filled(
             of_groups,
@@ -298,8 +321,10 @@ def _package_verdicts(found: Computed) -> Objects:
     return verdicts
 
 
-def _notes(found: Computed, statistics: Mapping[str, Statistic], columns: Sequence[str], baselines: Mapping[str, str]) -> Objects:
-    """Return the reason why a comparison has no estimate; None if it has one."""
+def _notes(
+    found: Computed, statistics: Mapping[str, Statistic], columns: Sequence[str], baselines: Mapping[str, str], formulas: Formulas
+) -> Objects:
+    """Return the reason why a comparison has no estimate, or no interval and no test; None if it has them."""
     kinds = np.array(list(COMPARISONS))
     present = (~np.isnan(found.estimate)).sum(axis=-1)[..., None]
     spread = found.compared[..., [list(COMPARISONS).index("range")]]
@@ -318,7 +343,16 @@ def _notes(found: Computed, statistics: Mapping[str, Statistic], columns: Sequen
     }
     notes = np.select(list(reasons.values()), list(reasons), NOT_DEFINED).astype(object)
     notes[~np.isnan(found.compared)] = None
+    if formulas.studentised:
+        enough = (found.rows >= FEWEST_VALUES).sum(axis=-1)[..., None]
+        notes[~np.isnan(found.compared) & (enough < 2)] = FEW_COMPARED
     return notes
+
+
+def _notes_of_groups(formulas: Formulas) -> Expr:
+    """Return why a statistic of a group with an estimate has no interval; null if it has one."""
+    few = col.n < FEWEST_VALUES if formulas.studentised else lit(value=False)
+    return when(few, col.estimate.is_not_null()).then(pl.format(FEW_VALUES, "n"))
 
 
 def calibrate(measurements: DataFrame, baselines: Mapping[str, str]) -> DataFrame:
@@ -391,7 +425,17 @@ MINUS_OTHERS = "minus_others"
 NULLS = {"range": 0.0, "sd": 0.0, "ratio": 1.0, MINUS_OTHERS: 0.0}
 T_INTERVAL = "t interval with the bootstrap standard error"
 LIFTED = "bootstrap interval, corrected for the upward bias of maxima"
-FAMILY = "q: over all generations and features, measured and calibrated"
+KEY_FAMILY = "q: over all generations and features, calibrated where there is a baseline"
+BASELINE_FAMILY = "q: over all features of the baselines"
+MEASURED_FAMILY = "q: over all generations and features with calibrated values, before calibration"
+FAMILIES: Mapping[str, str] = {"key": KEY_FAMILY, "measured": MEASURED_FAMILY, "baseline": BASELINE_FAMILY}
+"""Families of q-values of the default definition.
+
+The measured values of a feature with calibrated values, and the baselines, contain the bias of the tool. They are families of their own, so
+that differences due to the tool do not make the tests of the key numbers less strict.
+"""
+WHOLE_FAMILY = "q: over all generations and features, measured and calibrated"
+"""The family of the definition "saged"."""
 FURTHER_UNITS = {"sentiment_weak": "difference", "toxicity_probability": "share", "toxic_fraction": "share"}
 """Units of further measures that are not scores."""
 PERMUTATIONS = 1000
@@ -409,7 +453,8 @@ class Wide(NamedTuple):
 
     table: DataFrame
     columns: DataFrame
-    """One row per column: `column`, `generation`, `feature`, `calibrated`, and `baseline` (the column of its baseline)."""
+    """One row per column: `column`, `generation`, `feature`, `calibrated`, `decision` (whether the values are decisions), `family` (of
+    q-values; one of FAMILIES) and `baseline` (the column of its baseline)."""
     unit: str | None
 
     @property
@@ -421,7 +466,8 @@ class Wide(NamedTuple):
 def findings_of(measures: DataFrame, further: DataFrame, part: Part, settings: Settings) -> dict[str, DataFrame]:
     """Compute the tables of one model and part: `findings` and, with at least two groups, `statistics`, `disparities` and `groups`.
 
-    The latter three have the columns of a `Diagnosis`, with `generation`, `feature` and `calibrated` instead of `column`.
+    The latter three have the columns of a `Diagnosis`, with `generation`, `feature`, `calibrated` and `decision` instead of `column`. Under
+    the default definition, the four-fifths rule is applied to decisions only, and q-values are computed by family (FAMILIES).
     """
     measures = measures.rename({"subject": "group"})
     definition = DEFINITIONS[settings.definition]
@@ -435,10 +481,10 @@ def findings_of(measures: DataFrame, further: DataFrame, part: Part, settings: S
         numbers = _nothing_to_compare(wide, measures["group"][0])
     else:
         several |= BASELINES in wide.columns["generation"]
-        tables, numbers = _diagnosed(wide, settings)
+        tables, numbers = _diagnosed(wide, settings, definition)
         paired = "topics with the prompts about all groups" if by_topic else "prompts with all their branches"
         units = paired if wide.unit else "prompts within each group"
-        how = _methods(wide.unit is not None) if definition.formulas.studentised else lit("bootstrap percentile")
+        how = _methods(wide.unit is not None, definition) if definition.formulas.studentised else lit("bootstrap percentile")
         numbers = numbers.with_columns(method=pl.format("{}; resampled: {}", how, lit(units)))
     numbers = beside(numbers, _counts(measures), "generation", "group")
     single = further.filter(col.target.is_null()).with_columns(
@@ -449,13 +495,13 @@ def findings_of(measures: DataFrame, further: DataFrame, part: Part, settings: S
         method=pl.format("{}; resampled: prompts with all their branches", "interval"),
         evidence=sql_where(part=part.name),
     )
-    found = pl.concat([_described(numbers, part), single], how="diagonal_relaxed").with_columns(
+    found = pl.concat([_described(numbers, part, definition), single], how="diagonal_relaxed").with_columns(
         harm=lit(part.harms[0]), context=when(lit(several)).then("generation")
     )
     return {"findings": as_findings(found, part, settings, definition), **tables}
 
 
-def _diagnosed(wide: Wide, settings: Settings) -> tuple[dict[str, DataFrame], DataFrame]:
+def _diagnosed(wide: Wide, settings: Settings, definition: DisparityDefinition) -> tuple[dict[str, DataFrame], DataFrame]:
     """Return the tables of a diagnosis, and the numbers that become findings: disparities, overall means and statistics of groups."""
     columns = wide.columns["column"].to_list()
     drawn: dict[str, Any] = {"unit": wide.unit, "level": settings.level, "resamples": settings.resamples, "seed": settings.seed}
@@ -469,6 +515,8 @@ def _diagnosed(wide: Wide, settings: Settings) -> tuple[dict[str, DataFrame], Da
         permutations=PERMUTATIONS,
         **drawn,
     )
+    if definition.calibrated_keys:
+        found = _by_family(found, wide.columns)
     means = overall_means(wide.table, columns, group="group", definition=settings.definition, **drawn).with_columns(statistic=lit("mean"))
     apart = found.groups.filter(col.difference.is_not_null(), IS_OF_KEY)
     numbers_of = {"estimate": "difference", "low": "difference_low", "high": "difference_high"}
@@ -483,15 +531,30 @@ def _diagnosed(wide: Wide, settings: Settings) -> tuple[dict[str, DataFrame], Da
     return tables, tables.pop("numbers")
 
 
-def _methods(paired: bool) -> Expr:
+def _by_family(found: Diagnosis, columns: DataFrame) -> Diagnosis:
+    """Compute q within each family of columns, and apply the four-fifths rule to decisions only."""
+    about = columns.select("column", "family", "decision")
+    disparities = found.disparities.join(about, on="column", maintain_order="left").with_columns(
+        q=col.p.map_batches(q_values, Float64).over("statistic", "comparison", "family")
+    )
+    groups = found.groups.join(about, on="column", maintain_order="left").with_columns(
+        q=col.p.map_batches(q_values, Float64).over("statistic", "family"),
+        below_four_fifths=when("decision").then("below_four_fifths"),
+    )
+    return found._replace(disparities=disparities.drop("family", "decision"), groups=groups.drop("family", "decision"))
+
+
+def _methods(paired: bool, definition: DisparityDefinition) -> Expr:
     """Return the interval, the test and the family of q of each number."""
+    family = col.family.replace_strict(FAMILIES) if definition.calibrated_keys else lit(WHOLE_FAMILY)
     smooth, means = ([name for name, one in STATISTICS.items() if getattr(one, field)] for field in ("bounds", "terms"))
     within = " within the resampled units" if paired else ""
-    tested = when(col.statistic.is_in(means)).then(lit("Welch-James statistic")).otherwise(lit("statistic as it is"))
-    apart = f"{T_INTERVAL}; p: t test, not below that of permuted groups{within}; {FAMILY}, and all groups"
+    welch = "Welch-James statistic" if paired else "Welch-James statistic, not below that of Welch's test"
+    tested = when(col.statistic.is_in(means)).then(lit(welch)).otherwise(lit("statistic as it is"))
+    apart = pl.format(f"{T_INTERVAL}; p: t test, not below that of permuted groups{within}; {{}}, and all groups", family)
     return (
-        when(col.comparison == MINUS_OTHERS).then(lit(apart))
-        .when(col.comparison.is_not_null()).then(pl.format(f"{LIFTED}; p: groups permuted{within}, {{}}; {FAMILY}", tested))
+        when(col.comparison == MINUS_OTHERS).then(apart)
+        .when(col.comparison.is_not_null()).then(pl.format(f"{LIFTED}; p: groups permuted{within}, {{}}; {{}}", tested, family))
         .when(col.statistic.is_in(smooth)).then(lit(T_INTERVAL))
         .otherwise(lit("bootstrap percentile"))
     )  # fmt: skip
@@ -501,16 +564,21 @@ def _nothing_to_compare(wide: Wide, group: str) -> DataFrame:
     """Return findings without estimates, with a note, if there are responses about one group only."""
     compared = DataFrame(KEY, schema=["comparison", "statistic"], orient="row")
     kinds = pl.concat([compared, DataFrame({"statistic": "mean", "group": group})], how="diagonal")
-    numbers = cross(wide.columns.filter(col.generation != BASELINES).select("generation", "feature", "calibrated"), kinds)
+    about = wide.columns.filter(col.generation != BASELINES).select("generation", "feature", "calibrated", "family")
+    numbers = cross(about, kinds)
     return numbers.with_columns(note=lit(f"all responses are about {group}: at least two groups are needed"))
 
 
-def _described(numbers: DataFrame, part: Part) -> DataFrame:
-    """Add `metric`, `unit`, `null_value`, `key` and `evidence` to the numbers."""
+def _described(numbers: DataFrame, part: Part, definition: DisparityDefinition) -> DataFrame:
+    """Add `metric`, `unit`, `null_value`, `key` and `evidence` to the numbers.
+
+    The key numbers are calibrated where the feature has calibrated values in that generation, and measured otherwise.
+    """
     # Baselines are not answers of a generation; their evidence is all prompts.
     generation = when(col.generation != BASELINES).then("generation")
     single = col.comparison.is_null()
     key = pl.any_horizontal((col.comparison == comparison) & (col.statistic == statistic) for comparison, statistic in KEY)
+    of_key = (col.family == "key") if definition.calibrated_keys else ~col.calibrated
     return numbers.with_columns(
         metric=when(single).then(lit("value")).otherwise(lit("disparity")),
         unit=when(col.comparison == "ratio").then(lit("ratio"))
@@ -518,7 +586,7 @@ def _described(numbers: DataFrame, part: Part) -> DataFrame:
         .when(col.comparison == MINUS_OTHERS).then(lit("difference"))
         .otherwise(lit("score")),
         null_value=col.comparison.replace_strict(NULLS, default=None, return_dtype=Float64),
-        key=key & generation.is_not_null() & ~col.calibrated,
+        key=key & generation.is_not_null() & of_key,
         evidence=sql_where(part=part.name, generation=generation, subject=col.group),
     )  # fmt: skip
 
@@ -538,14 +606,20 @@ def paired_by_topic(rows: DataFrame) -> bool:
 
 
 def wide_of(measures: DataFrame) -> Wide:
-    """Compute the mean of each feature over the answers to a prompt by generation, the features of baselines, and calibrated values."""
+    """Compute the mean of each feature over the answers to a prompt by generation, the features of baselines, and calibrated values.
+
+    Calibrated values are those of the measures if there are any (see WITHOUT_NAMES), and otherwise the feature minus that of the baseline.
+    """
     features = [name.removeprefix(VALUE) for name in measures.columns if name.startswith(VALUE)]
     given = [one for one in features if f"{BASELINE}{one}" in measures.columns]
     generations = measures["generation"].unique(maintain_order=True).to_list()
     answers = [(f"{generation}:{one}", generation, one) for generation in generations for one in features]
+    without_names = {f"{name}{CALIBRATED}": (generation, f"{WITHOUT_NAMES}{one}") for name, generation, one in answers}
+    without_names = {name: source for name, source in without_names.items() if source[1] in measures.columns}
     table = measures.group_by("prompt_key", "group", "root", maintain_order=True).agg(
         *(col(f"{BASELINE}{one}").drop_nulls().first().alias(f"{BASELINES}:{one}") for one in given),
         *(col(f"{VALUE}{one}").filter(generation=generation).mean().alias(name) for name, generation, one in answers),
+        *(col(column).filter(generation=generation).mean().alias(name) for name, (generation, column) in without_names.items()),
     )
     # Distances from the baseline are calibrated already.
     distances = {column.name for feature in FEATURES.values() for column in feature.columns if not column.calibrated}
@@ -557,9 +631,15 @@ def wide_of(measures: DataFrame) -> Wide:
         *((f"{name}{CALIBRATED}", generation, one, True, None) for name, generation, one in answers if name in pairs),
     ]
     texts = dict.fromkeys(("column", "generation", "feature"), String)
+    decisions = [one for one in features if measures.schema[f"{VALUE}{one}"] == Boolean]
     columns = DataFrame(rows, schema={**texts, "calibrated": Boolean, "baseline": String}, orient="row")
+    has_calibrated = col.calibrated.any().over("generation", "feature")
+    measured = when(has_calibrated & ~col.calibrated).then(lit("measured")).otherwise(lit("key"))
+    family = when(generation=BASELINES).then(lit("baseline")).otherwise(measured)
+    columns = columns.with_columns(decision=col.feature.is_in(decisions), family=family)
     paired = table.select((col.group.n_unique().over("root") > 1).any()).item()
-    return Wide(calibrate(table, pairs), columns, "root" if paired else None)
+    subtracted = {name: base for name, base in pairs.items() if f"{name}{CALIBRATED}" not in without_names}
+    return Wide(calibrate(table, subtracted), columns, "root" if paired else None)
 
 
 def examples_of(measures: DataFrame, findings: DataFrame, settings: Settings) -> DataFrame:
@@ -583,11 +663,20 @@ def examples_of(measures: DataFrame, findings: DataFrame, settings: Settings) ->
     tables = [DataFrame(schema=EXAMPLES)]
     for row in findings.filter("key", col.estimate.is_not_null(), comparison="range", statistic="mean").iter_rows(named=True):
         mine = measures if row["context"] is None else measures.filter(generation=row["context"])
-        value = col(f"{VALUE}{row['feature']}").cast(Float64)
+        value = _value_of(row["feature"], row["calibrated"], measures)
         answers = mine.select("prompt_id", "repetition", "prompt_key", "subject", value=value).filter(col.value.is_finite())
         named = {name: lit(row[name]) for name in NAMED}
         tables.append(conform(_widening(answers, definition, settings.seed).with_columns(**named), EXAMPLES))
     return pl.concat(tables)
+
+
+def _value_of(feature: str, calibrated: bool, measures: DataFrame) -> Expr:
+    """Return the value of a feature of each answer: measured, or calibrated as in `wide_of`."""
+    value = col(f"{VALUE}{feature}").cast(Float64)
+    if not calibrated:
+        return value
+    without_names = f"{WITHOUT_NAMES}{feature}"
+    return col(without_names) if without_names in measures.columns else value - col(f"{BASELINE}{feature}").cast(Float64)
 
 
 def _widening(answers: DataFrame, definition: DisparityDefinition, seed: int) -> DataFrame:

@@ -35,6 +35,7 @@ from tiltmeter.stats import (
     paired_difference,
     standards,
     studentise,
+    welch_p,
 )
 from tiltmeter.stats.arithmetic import CONSTANT, mean_present, ratio
 from tiltmeter.stats.intervals import critical_values
@@ -42,6 +43,8 @@ from tiltmeter.study import Definition
 
 Layout = list[Index]
 FEWEST_UNITS = 5  # units with rarer sets of groups are pooled for resampling
+FEWEST_VALUES = 5
+"""Smallest number of values of a group for which the default definition gives an interval or a test of the group."""
 BLOCK_CELLS = 128_000  # values of an average group in a block of resamples: 1 MB, which fits in the cache and keeps call overhead small
 TABLE_CELLS = 24_000_000  # values of all statistics, groups and resamples in a chunk of columns: 192 MB
 ALONE_CELLS = 4_000_000  # total number of values drawn, below which a single thread is faster
@@ -52,6 +55,10 @@ class DisparityDefinition(Definition):
     """Definition with the formulas of statistics and comparisons: the default ones, or those of the package `sagedbias`."""
 
     formulas: Formulas = DEFAULT_FORMULAS
+    names_replaced: bool = True
+    """Whether calibration replaces the names of the groups before it subtracts the value of the baseline."""
+    calibrated_keys: bool = True
+    """Whether the key numbers are calibrated where there is a baseline, and form a family of q-values of their own."""
 
 
 def _random_numbers(seed: list[int], first: int, last: int, count: int) -> Floats:
@@ -244,7 +251,27 @@ def _computed_chunk(design: Design, request: SummaryRequest, columns: slice) -> 
         for s, name in enumerate(request.statistics):
             if name == "selection_rate":
                 impacts[:, s] = _impact_ratios(observed[s], drawn[s], null[s], high[s], request)
-    return Computed(observed, low, high, rows, *(np.stack(part) for part in zip(*compared, strict=True)), *impacts, *others)
+    computed = Computed(observed, low, high, rows, *(np.stack(part) for part in zip(*compared, strict=True)), *impacts, *others)
+    return _without_few_values(computed) if request.formulas.studentised else computed
+
+
+def _without_few_values(computed: Computed) -> Computed:
+    """Remove the intervals and p-values that rest on fewer than FEWEST_VALUES values.
+
+    They are those of a group with fewer values, those of a group whose other groups have fewer values together, and those of comparisons
+    of all groups if fewer than two groups have enough values.
+    """
+    rows = computed.rows
+    few = rows < FEWEST_VALUES
+    few_others = rows.sum(axis=-1, keepdims=True) - rows < FEWEST_VALUES
+    incomparable = (~few).sum(axis=-1, keepdims=True) < 2
+    removed = {
+        ("impact_low", "impact_high"): few,
+        ("difference_low", "difference_high", "difference_p"): few | few_others,
+        ("compared_low", "compared_high", "p"): incomparable,
+    }
+    values = {name: np.where(mask, np.nan, getattr(computed, name)) for names, mask in removed.items() for name in names}
+    return computed._replace(**values)
 
 
 def rows_with_value(values: Floats, design: Design) -> Index:
@@ -296,7 +323,9 @@ def reach_of(design: Design, request: SummaryRequest) -> Floats:
 
 
 def group_intervals(observed: Floats, drawn: Floats, rows: Index, reach: Floats, request: SummaryRequest) -> tuple[Floats, Floats]:
-    """Compute bootstrap intervals of all statistics, shape (S, C, G); NaN for groups with a single row.
+    """Compute bootstrap intervals of all statistics, shape (S, C, G); NaN for groups with too few rows.
+
+    The default definition needs FEWEST_VALUES rows, the other one two.
 
     Intervals of smooth statistics are t intervals with the bootstrap standard error, those of others are percentiles. Where all resamples
     of a share or a mean agree, the interval is the exact bound (see `stats.rare_event_interval`).
@@ -311,7 +340,8 @@ def group_intervals(observed: Floats, drawn: Floats, rows: Index, reach: Floats,
         half = stdtrit(rows - 1.0, (1.0 + request.level) / 2.0) * np.sqrt(_squared_errors(drawn, rows))
         low, high = np.where(smooth, (observed - half, observed + half), (low, high))
     low, high = np.where(agreed, (observed - slack, observed + slack), (low, high))
-    unknown = np.isnan(observed) | (rows < 2)
+    fewest = FEWEST_VALUES if request.formulas.studentised else 2
+    unknown = np.isnan(observed) | (rows < fewest)
     return np.where(unknown, np.nan, np.maximum(low, reach[0])), np.where(unknown, np.nan, np.minimum(high, reach[1]))
 
 
@@ -332,14 +362,22 @@ def _error_of_mean(sample: Sample) -> Floats:
 
 
 class _Tested(NamedTuple):
-    """Studentised values (C, 1 + N, G) of the data and of the permutations, and sum (C,) of the inverse squared standard errors."""
+    """Studentised values (C, 1 + N, G) of the data and of the permutations, and sum (C,) of the inverse squared standard errors.
+
+    `least_p` (C,) is the p-value of Welch's test, below which that of the permutations must not fall; NaN for paired rows.
+    """
 
     values: Floats
     weight: Floats
+    least_p: Floats
 
 
 def _tested(design: Design, request: SummaryRequest, standard: Floats) -> dict[str, _Tested]:
-    """Studentise the statistics that are means over rows."""
+    """Studentise the statistics that are means over rows.
+
+    Permutations assume little about the shape of distributions, but in small groups of very different spreads they find differences too
+    often; Welch's test does not. The larger of both p-values is used where rows are not paired.
+    """
     known = {name: one.terms for name, one in request.statistics.items() if one.terms is not None}
     if not (request.formulas.studentised and request.permutations):
         return {}
@@ -354,7 +392,11 @@ def _tested(design: Design, request: SummaryRequest, standard: Floats) -> dict[s
         variance[variance <= CONSTANT * mean_present(terms**2)] = 0.0
         tables = [summaries(design._replace(values=centred), asked, plan, variance) for plan in plans]
         means, errors = np.moveaxis(np.concatenate(tables, axis=-1), -1, -2)
-        made[name] = _Tested(studentise(means, errors), np.nansum(1.0 / errors[:, 0], axis=-1))
+        values = studentise(means, errors)
+        least_p = np.full(len(values), np.nan)
+        if design.units is None:
+            least_p = welch_p(np.nansum(values[:, 0] ** 2, axis=-1), errors[:, 0], rows_with_value(terms, design))
+        made[name] = _Tested(values, np.nansum(1.0 / errors[:, 0], axis=-1), least_p)
     return made
 
 
@@ -412,14 +454,18 @@ def _comparisons(
         group = np.where(unknown, -1, groups.get(comparison.group, -1))
         if not comparison.extreme:
             p = np.full(raw.shape, np.nan)
-        elif studentised is None:
+        elif tested is None or studentised is None:
             p = excess_p(raw, relabelled, comparison.extreme)
         else:
             values = comparison.compute(studentised) if comparison.none is None else studentised.size
             p = excess_p(np.where(unknown, np.nan, values[:, 0]), values[:, 1:], 1)
+            if comparison.none is not None:
+                p = np.where(np.isnan(p), np.nan, np.fmax(p, tested.least_p))
         if comparison.none is not None:
-            share = None if tested is None else _least_share(tested, here, request.level)
+            share = None if tested is None else np.where(p < 1.0 - request.level, _least_share(tested, here, request.level), 0.0)
             low, high = _lifted_ends(comparison, raw, samples, relabelled, share, request.level)
+            if comparison.extreme < 0 and request.formulas.studentised:
+                high = np.where(raw <= 0.0, np.fmax(high, _highest_ratio(here, group_high, groups["min"])), high)
         elif comparison.group in ("max", "min") and not comparison.extreme:
             # The interval of the group that is observed as largest or smallest; in resamples, it may be another group.
             low, high = (np.take_along_axis(side, np.maximum(group, 0)[:, None], axis=1)[:, 0] for side in (group_low, group_high))
@@ -453,6 +499,16 @@ def _lifted_ends(
     floor = None if share is None else share * distance
     low, high = lifted_interval(distance, sign * (samples - none), sign * (relabelled - none), level, floor)
     return (low, high) if sign > 0 else (np.maximum(none - high, 0.0), none - low)
+
+
+def _highest_ratio(here: GroupValues, group_high: Floats, smallest: Index) -> Floats:
+    """Compute the upper end of the smallest value divided by the largest value, shape (C,).
+
+    It is used if the smallest value is 0. The ratio is then 0 in nearly all resamples, which says nothing about its upper end; the interval
+    of the group does (where all values agree, it is the exact bound).
+    """
+    upper = np.take_along_axis(group_high, smallest[:, None], axis=1)[:, 0]
+    return np.minimum(ratio(upper, here.max), 1.0)
 
 
 def _groups_of(here: GroupValues) -> dict[str, Index]:

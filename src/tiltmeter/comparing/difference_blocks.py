@@ -38,6 +38,18 @@ _KINDS: Mapping[str, Kind] = {
 }
 
 
+OF_THESE = (
+    "Verdicts are about bias on these questions, names and wordings (--population: on questions like these).",
+    "A model that was trained again can be worse or better on these although its bias on questions like these is unchanged.",
+)
+OF_POPULATION = ("Verdicts are about bias on questions, names and wordings like these (--population).",)
+
+
+def subject_of_verdicts(*, population: bool) -> tuple[str, ...]:
+    """Return the sentences that say which questions, names and wordings verdicts are about."""
+    return OF_POPULATION if population else OF_THESE
+
+
 def some_columns(rows: DataFrame, *names: str) -> list[Column]:
     """Return columns of a table with their kinds."""
     return columns_of(rows.select(names), _KINDS)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 from polars import Boolean, DataFrame, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter import stats
-from tiltmeter.blocks import MARKS
+from tiltmeter.comparing.bias_change import BiasScale
 from tiltmeter.study import CONTRASTS, NAMED, UNITS, Schema, beside, conform, q_values
 
 VERDICTS = ("better", "worse", "unchanged", "inconclusive")
@@ -26,86 +25,34 @@ FEWEST_READ = 0.5
 """Minimum share of parsed answers on each side. Below it, the parsed answers may not be representative."""
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictScale:
-    """The scale on which values of a metric are judged: their distance from "no bias".
-
-    `centre` is the value that means "no bias". `side` is +1 if only larger values are worse, -1 if only smaller values are worse, and 0
-    if both are. `most` is the largest possible distance, or None if it is unbounded.
-    """
-
-    centre: float
-    side: int
-    most: float | None
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> VerdictScale | None:
-        """Create the scale of a finding from its tiers and null value; return None if no direction is defined as better."""
-        low, high, null = row["range_low"], row["range_high"], row["null_value"]
-        side, centre = 0, null
-        if healthy := [band for band in row["bands"] or () if band["mark"] == MARKS[0]]:
-            begin, end = min(band["low"] for band in healthy), max(band["high"] for band in healthy)
-            side = 1 if begin <= low else -1 if end >= high else 0
-            if null is None:
-                centre = {1: low, -1: high, 0: (begin + end) / 2}[side]
-        if centre is None:
-            return None
-        worst = {1: [high], -1: [low], 0: [low, high]}[side]
-        return cls(centre, side, None if None in worst else max(abs(end - centre) for end in worst))
-
-    def distance(self, deviation: float) -> float:
-        """Return the non-negative distance of a value from "no bias", given its signed deviation."""
-        return abs(deviation) if self.side == 0 else max(0.0, deviation * self.side)
-
-    def ends(self, row: Mapping[str, Any]) -> tuple[float, float]:
-        """Return the signed deviations from "no bias" of the first side, and of the first side plus the difference."""
-        deviation = row["first"] - self.centre
-        return deviation, deviation + row["difference"]
-
-    def change(self, row: Mapping[str, Any]) -> tuple[float, float, float]:
-        """Return the change in distance from "no bias" (second minus first) and the ends of its interval.
-
-        The second value is taken as the first value plus the difference, because the difference may be based on fewer prompts than the
-        estimates of the two sides.
-
-        If both values are on the same side of "no bias", the change equals the difference (up to its sign). Otherwise the two errors add
-        up instead of cancelling, and the half-widths of both intervals are added, which is conservative.
-        """
-        first, second = self.ends(row)
-        change = self.distance(second) - self.distance(first)
-        down, up = row["difference"] - row["low"], row["high"] - row["difference"]
-        if self.side == 0 and first * second < 0:
-            half_width = sum(max(row[f"{side}_high"] - row[side], row[side] - row[f"{side}_low"]) for side in ("first", "second"))
-            return change, change - half_width, change + half_width
-        grows = self.side or (1 if first + second >= 0 else -1)
-        down, up = (down, up) if grows > 0 else (up, down)
-        return change, change - down, change + up
+OPPOSITE = "as large as before, but in the opposite direction"
 
 
 def verdict_of(row: Mapping[str, Any], alpha: float) -> tuple[str, str | None]:
     """Return the verdict on one key metric, and a note (or None).
 
-    "unchanged": the whole interval of the change is within MARGIN. "better" or "worse": q < alpha, and the interval of the change
+    "unchanged": the whole interval of the change is within MARGIN. "better" or "worse": `change_q` < alpha, and the interval of the change
     excludes 0. "inconclusive": all other cases.
     """
     if any(row[name] is None for name in ("first", "second", "difference", "low", "high")):
         return "inconclusive", "no interval"
-    scale = VerdictScale.of(row)
+    scale = BiasScale.of(row)
     if scale is None:
         return "inconclusive", "no direction is defined as better"
     if any(row[f"{side}_read"] is not None and row[f"{side}_read"] < FEWEST_READ for side in ("first", "second")):
         return "inconclusive", "fewer than half of the answers could be parsed"
-    known = all(row[f"{side}_{end}"] is not None for side in ("first", "second") for end in ("low", "high"))
-    first, second = scale.ends(row)
-    if not known and scale.side == 0 and first * second < 0:
-        return "inconclusive", "the two sides are biased in opposite directions, and an interval is missing"
-    change, low, high = scale.change(row)
-    significant = row["q"] is not None and row["q"] < alpha
+    low, high = row["change_low"], row["change_high"]
+    if low is None or high is None:
+        return "inconclusive", "a side can be biased in either direction, and its interval is missing"
+    differs = row["q"] is not None and row["q"] < alpha
     if scale.most is not None and -MARGIN * scale.most <= low and high <= MARGIN * scale.most:
-        return "unchanged", "the difference is significant but smaller than the margin" if significant else None
-    if significant and (low > 0 or high < 0):
-        return ("worse" if change > 0 else "better"), None
-    if significant:
+        margin = MARGIN * scale.most
+        if scale.side == 0 and not (-margin <= row["low"] and row["high"] <= margin):
+            return "unchanged", OPPOSITE
+        return "unchanged", "the difference is significant but smaller than the margin" if differs else None
+    if row["change_q"] is not None and row["change_q"] < alpha and (low > 0 or high < 0):
+        return ("worse" if low > 0 else "better"), None
+    if differs:
         return "inconclusive", "the values differ significantly, but their distances from no bias do not"
     return "inconclusive", None
 
@@ -121,6 +68,11 @@ DIFFERENCES: Schema = {
     "level": Float64,
     "p": Float64,
     "q": Float64,  # computed separately for key metrics, other metrics, and the single concepts of each part and metric
+    "change": Float64,  # of the distance from "no bias", second minus first; null if the metric is not a key metric
+    "change_low": Float64,
+    "change_high": Float64,
+    "change_p": Float64,  # null hypothesis: both sides are equally far from "no bias"
+    "change_q": Float64,  # over all key metrics
     "verdict": String,  # one of VERDICTS; null if the metric is not a key metric
     "note": String,
     "first_mark": String,
@@ -130,13 +82,18 @@ DIFFERENCES: Schema = {
     "n": Int64,
     "paired": Boolean,
     "how": String,
+    "estimand": String,  # questions that the interval and the verdict are about
 }
 """Columns of differences, one row per finding of both sides."""
 
 FROM_INTERVALS = "intervals of both sides, assumed independent"
 NO_INTERVAL = "none: a side has no interval"
+CHANGES: Schema = dict.fromkeys(("change", "change_low", "change_high", "change_p"), Float64)
+"""Columns of the change of the distance from "no bias"."""
 _OWN = ("estimate", "low", "high", "mark", "read")
-_SHARED = ("level", "key", "harm", "null_value", "unit", "range_low", "range_high", "bands", "items")
+_SHARED = ("level", "key", "harm", "null_value", "unit", "range_low", "range_high", "bands", "items", "estimand")
+_OF_SIDES = ("first", "first_low", "first_high", "second", "second_low", "second_high", "sum_low", "sum_high")
+"""Columns of CONTRASTS about each side and their sum. In the joined table their names begin with "shared_"."""
 _KEYS = ("part", *NAMED)
 
 
@@ -163,11 +120,12 @@ def judged_differences(first: DataFrame, second: DataFrame, contrasts: Mapping[s
         The columns of DIFFERENCES.
     """
     matched = _matched(_graded(first, grades), second)
-    tables = [rows.select(*CONTRASTS, part=lit(part)) for part, rows in contrasts.items()]
+    tables = [conform(rows, CONTRASTS).with_columns(part=lit(part)) for part, rows in contrasts.items()]
     paired = pl.concat([DataFrame(schema={**CONTRASTS, "part": String}), *tables])
+    paired = paired.rename({name: f"shared_{name}" for name in (*_OF_SIDES, "estimand")})
     contrasted = beside(matched, paired, *_KEYS)
     whole = pl.concat([_by_intervals(contrasted), _contrasts_only(paired, matched, first)], how="diagonal")
-    return conform(_with_verdicts(_with_q(whole)), DIFFERENCES)
+    return conform(_with_verdicts(_with_changes(_with_q(_with_sides(whole)))), DIFFERENCES)
 
 
 def _graded(findings: DataFrame, grades: DataFrame) -> DataFrame:
@@ -213,14 +171,61 @@ def _contrasts_only(paired: DataFrame, matched: DataFrame, first: DataFrame) -> 
     return beside(own.with_columns(level=lit(level, Float64), key=lit(False)), harm, "part")
 
 
+def _with_sides(whole: DataFrame) -> DataFrame:
+    """Fill in the estimates and intervals of both sides and of their sum, where the contrast has none, from the findings of both sides.
+
+    The second value is the first value plus the difference, because the difference may be based on fewer prompts than the findings. The
+    interval of the sum adds the squares of the half-widths of both sides (Zou and Donner 2008), as if they were independent.
+    """
+    second = col.first + col.difference
+    shift = second - col("second")
+    own = {
+        "first": col("first"),
+        "first_low": col.first_low,
+        "first_high": col.first_high,
+        "second": second,
+        "second_low": col.second_low + shift,
+        "second_high": col.second_high + shift,
+    }
+    has_sides = col.shared_first.is_not_null()
+    filled = whole.with_columns(
+        **{f"shared_{name}": when(has_sides).then(f"shared_{name}").otherwise(values) for name, values in own.items()},
+        estimand=pl.coalesce("shared_estimand", "estimand"),
+    )
+    first, second = col.shared_first, col.shared_second
+    total = first + second
+    down = ((first - col.shared_first_low) ** 2 + (second - col.shared_second_low) ** 2).sqrt()
+    up = ((col.shared_first_high - first) ** 2 + (col.shared_second_high - second) ** 2).sqrt()
+    return filled.with_columns(
+        shared_sum=total,
+        shared_sum_low=pl.coalesce("shared_sum_low", total - down),
+        shared_sum_high=pl.coalesce("shared_sum_high", total + up),
+    )
+
+
 def _with_q(whole: DataFrame) -> DataFrame:
     single = col.concept.is_not_null()
     family = when(single).then(pl.concat_str(lit("concepts"), "part", "metric", separator="/")).when("key").then(lit("key"))
     return whole.with_columns(q=col.p.map_batches(q_values, Float64).over(family.otherwise(lit("other"))))
 
 
-def _with_verdicts(whole: DataFrame) -> DataFrame:
+def _with_changes(whole: DataFrame) -> DataFrame:
+    """Add the change of the distance from "no bias" of the key metrics, which are sorted first, with its interval, p-value and q-value."""
     ordered = whole.sort(~col.key, maintain_order=True, nulls_last=True)
+    rows = [_change_of(row) if row["key"] else None for row in ordered.iter_rows(named=True)]
+    changes = DataFrame([row or dict.fromkeys(CHANGES) for row in rows], schema=CHANGES, infer_schema_length=None)
+    return ordered.hstack(changes).with_columns(change_q=col.change_p.map_batches(q_values, Float64))
+
+
+def _change_of(row: Mapping[str, Any]) -> Mapping[str, float | None] | None:
+    scale = BiasScale.of(row)
+    if scale is None or any(row[name] is None for name in ("difference", "low", "high")):
+        return None
+    change = scale.change(row)
+    return None if change is None else dict(zip(CHANGES, change, strict=True))
+
+
+def _with_verdicts(ordered: DataFrame) -> DataFrame:
     rows = [verdict_of(row, 1.0 - row["level"]) if row["key"] else (None, None) for row in ordered.iter_rows(named=True)]
     verdicts = DataFrame(rows, schema={"verdict": String, "note": String}, orient="row")
     return ordered.hstack(verdicts)

@@ -7,6 +7,7 @@ from typing import Any
 
 from polars import DataFrame
 
+from tiltmeter import runs
 from tiltmeter.blocks import Table
 from tiltmeter.exports.exporting import Wanted
 from tiltmeter.exports.plain_tables import findings_of, normalised_of
@@ -16,21 +17,30 @@ from tiltmeter.reports.words import not_run, table_of
 from tiltmeter.runs.plain_findings import findings_table
 
 HOW_TO_READ = (
-    "Confidence intervals generalise to further prompts of the same kind. p tests the null hypothesis of no bias; q is p adjusted to"
-    " control the false discovery rate over all tested metrics of the model."
+    "Confidence intervals generalise to further prompts of the same kind. p tests the null hypothesis of no"
+    " bias; q is p adjusted to control the false discovery rate over all tested metrics of the model."
+)
+OF_ASSOCIATIONS = (
+    "q of an association is the smallest false discovery rate at which it would be selected among the"
+    " concepts of its part; its interval is widened, because only the strongest associations are listed."
 )
 WHAT_MARKS_SAY = (
-    "Tiers, best first: healthy, cautionary, critical, catastrophic. A mark is the range of tiers that the 90% interval touches. Undecided:"
-    " it reaches from healthy to critical or beyond. Ungraded: too few answers could be parsed, or there were too few items."
+    "Tiers, best first: healthy, cautionary, critical, catastrophic. A mark is the range of tiers that the"
+    " 90% interval touches. Undecided: it reaches from healthy to critical or beyond. Ungraded: too few"
+    " answers could be parsed, or there were too few items."
 )
 
 
 def shown_table(wanted: Wanted) -> tuple[Table, list[str]]:
     """Return the requested table and its notes; raises InputError if there is no normalised score."""
     findings = findings_of(wanted)
-    if wanted.table == "normalised":
+    computed = {} if wanted.table in ("findings", "normalised") else runs.method_tables(wanted.run, {"model": wanted.model})
+    notes: list[str] = []
+    if wanted.table in computed:
+        table = computed[wanted.table].present(computed[wanted.table].rows())
+    elif wanted.table == "normalised":
         normalised_of(wanted)
-        table, notes = table_of(normalised_block(findings, wanted.run.grades)), []
+        table = table_of(normalised_block(findings, wanted.run.grades))
     else:
         table, notes = findings_table("Findings", findings), notes_of(findings)
     return table, [*notes, *([table.note] if table.note else []), *limits(wanted.run.about)]
@@ -40,7 +50,12 @@ def notes_of(findings: DataFrame) -> list[str]:
     """Return notes that explain a table of findings."""
     if findings.is_empty():
         return ["No metric could be computed."]
-    return [HOW_TO_READ, *([WHAT_MARKS_SAY] if findings["mark"].count() else [])]
+    notes = [HOW_TO_READ]
+    if "association" in findings["metric"]:
+        notes.append(OF_ASSOCIATIONS)
+    if findings["mark"].count():
+        notes.append(WHAT_MARKS_SAY)
+    return notes
 
 
 def write_text(wanted: Wanted, text: str) -> None:

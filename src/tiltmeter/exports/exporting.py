@@ -43,15 +43,18 @@ class Format(NamedTuple):
     """Supported tables, the default first; None supports all tables."""
     one_model: bool = True
     """Whether the export can be restricted to one model."""
+    method_tables: bool = False
+    """Whether the tables that a method computes (see `MethodTable`) are supported, in addition to `tables`."""
 
 
+_OVERVIEWS = ("findings", "normalised")
 FORMATS: Mapping[str, Format] = {
     "csv": Format("tiltmeter.exports.plain_tables:write_table", "a CSV table, with formulas neutralised", ".csv", tables=None),
     "json": Format("tiltmeter.exports.plain_tables:write_table", "a table as a JSON list of objects", ".json", tables=None),
     "jsonl": Format("tiltmeter.exports.plain_tables:write_table", "a table in JSON Lines, one object per line", ".jsonl", tables=None),
     "parquet": Format("tiltmeter.exports.plain_tables:write_table", "a Parquet table, typed and compressed", ".parquet", tables=None),
-    "markdown": Format("tiltmeter.exports.documents:write_markdown", "a Markdown table", ".md", tables=("findings", "normalised")),
-    "latex": Format("tiltmeter.exports.documents:write_latex", "a LaTeX table (booktabs)", ".tex", tables=("findings", "normalised")),
+    "markdown": Format("tiltmeter.exports.documents:write_markdown", "a Markdown table", ".md", _OVERVIEWS, method_tables=True),
+    "latex": Format("tiltmeter.exports.documents:write_latex", "a LaTeX table (booktabs)", ".tex", _OVERVIEWS, method_tables=True),
     "huggingface": Format("tiltmeter.exports.cards:write_dataset", "a dataset folder with a dataset card", "", one_model=False),
     "modelcard": Format("tiltmeter.exports.cards:write_card", "a section and metadata for a model card", ".md"),
     "mlflow": Format("tiltmeter.exports.trackers:log_to_mlflow", "an MLflow run for each model", None),
@@ -85,7 +88,8 @@ def export(
         Output file or folder. By default, a file named after the table in the subfolder `exports` of the run folder. Services take no path.
     table
         "findings", "normalised" (key metrics of all models on one scale), "responses", "measures", "design", "examples", or a table of
-        the method. Markdown and LaTeX support only the first two, and formats for a whole run only the first.
+        the method: one of its stages, or one that it computes ("summary", "locations" and "top" for associations). Markdown and LaTeX
+        support only the first two and computed ones, and formats for a whole run only the first.
     every
         If True, export all findings instead of the key findings. Plain tables always contain all rows.
     model
@@ -117,7 +121,7 @@ def export(
         check_known(model, [one["name"] for one in opened.about["models"]], f"{opened.place} has no model {model!r}")
         if not chosen.one_model:
             raise InputError(f"the format {format} exports the whole run with all its models; omit --model")
-    name = _chosen_table(format, chosen, table)
+    name = _chosen_table(opened, format, chosen, table)
     if every and name != "findings":
         raise InputError(f"--all applies only to findings; omit it with --table {name}")
     place = _place(opened, format, chosen, name, path)
@@ -130,11 +134,14 @@ def export(
     return [opened.folder.named(place)]
 
 
-def _chosen_table(format: str, chosen: Format, table: str | None) -> str:
+def _chosen_table(run: runs.Run, format: str, chosen: Format, table: str | None) -> str:
     known = chosen.tables or ("findings",)
+    if chosen.method_tables and table not in (None, *known):
+        known = (*known, *runs.method_tables(run))
     if table is not None and chosen.tables is not None and table not in known:
         others = ", ".join(name for name, one in FORMATS.items() if one.tables is None)
-        raise InputError(f"--table {table}: the format {format} supports only {' and '.join(known)}; export other tables as {others}")
+        supported = f"{', '.join(known[:-1])} and {known[-1]}" if len(known) > 1 else known[0]
+        raise InputError(f"--table {table}: the format {format} supports only {supported}; export other tables as {others}")
     return table or known[0]
 
 

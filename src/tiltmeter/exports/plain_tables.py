@@ -7,12 +7,13 @@ from pathlib import Path
 
 from polars import DataFrame, LazyFrame
 
+from tiltmeter import runs
 from tiltmeter.errors import InputError
 from tiltmeter.exports.exporting import Wanted
 from tiltmeter.probes.presentation import normalised_table
 from tiltmeter.reports import writing
 from tiltmeter.reports.files import csv_table
-from tiltmeter.runs.folder import reading
+from tiltmeter.runs.folder import TABLES, reading
 
 
 def scan(wanted: Wanted) -> LazyFrame:
@@ -20,12 +21,21 @@ def scan(wanted: Wanted) -> LazyFrame:
     run, name = wanted.run, wanted.table
     if name == "normalised":
         return normalised_of(wanted).lazy()
-    lazy = run.examples.lazy() if name == "examples" else run.folder.any_table(name, others=("normalised", "examples"))
+    lazy = run.examples.lazy() if name == "examples" else _table(run, name)
     if wanted.model is None:
         return lazy
     if "model" not in lazy.collect_schema():
         raise InputError(f"--table {name}: the table has no model column; omit --model")
     return lazy.filter(model=wanted.model)
+
+
+def _table(run: runs.Run, name: str) -> LazyFrame:
+    """Return a table of the run folder, or one that the method computes."""
+    stored = name in TABLES or name in run.folder.stages()
+    computed = {} if stored else runs.method_tables(run)
+    if name in computed:
+        return computed[name].rows().lazy()
+    return run.folder.any_table(name, others=("normalised", "examples", *computed))
 
 
 def findings_of(wanted: Wanted) -> DataFrame:

@@ -154,6 +154,7 @@ class Distance(Feature):
 class ByFunction(Feature):
     """A function of the user that maps a text to a number, a mapping of names to numbers, or None (no value).
 
+    A column whose values are all True or False is a decision (`FeatureColumn.decision`).
     A text is counted as missing if the function raises an error or returns a number that is not finite.
     """
 
@@ -165,9 +166,14 @@ class ByFunction(Feature):
         """See `Feature`."""
         found: list[dict[str, float]] = []
         reasons: list[str] = []
+        kinds: dict[str, set[bool]] = {}
         for text in texts:
             try:
-                found.append(self._numbers(self._function(text)))
+                scores = self._named(self._function(text))
+                found.append(self._numbers(scores))
+                for name, value in scores.items():
+                    if value is not None:
+                        kinds.setdefault(name, set()).add(isinstance(value, bool | np.bool_))
             except Exception as error:
                 # The line of the user's function; empty if the error was not raised there.
                 frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename != __file__]
@@ -175,13 +181,16 @@ class ByFunction(Feature):
                 reasons.append(failure_on_one_line(error) + line)
                 found.append({})
         names = list(dict.fromkeys(name for one in found for name in one)) or [self.name]
-        self.columns = [FeatureColumn(name, None, None, None, name) for name in names]
+        self.columns = [FeatureColumn(name, None, None, None, name, decision=kinds.get(name) == {True}) for name in names]
         values = DataFrame(found, schema=dict.fromkeys(names, Float64)).to_numpy()
         return TextScores(values, len(reasons), next(iter(reasons), None))
 
-    def _numbers(self, given: object) -> dict[str, float]:
+    def _named(self, given: object) -> dict[str, object]:
+        """Return the values of a text by column name."""
+        return {f"{self.name}_{key}": value for key, value in given.items()} if isinstance(given, Mapping) else {self.name: given}
+
+    def _numbers(self, named: Mapping[str, object]) -> dict[str, float]:
         """Return the numbers by column name; raises TypeError or ValueError if a value is not a finite number."""
-        named = {f"{self.name}_{key}": value for key, value in given.items()} if isinstance(given, Mapping) else {self.name: given}
         numbers = {}
         for name, value in named.items():
             if value is None:

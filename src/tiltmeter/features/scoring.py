@@ -32,6 +32,8 @@ class FeatureColumn:
     title: str
     calibrated: bool = True
     """Whether the baseline's value may be subtracted. False for distances, which are already relative to the baseline."""
+    decision: bool = False
+    """Whether each value is a decision: 1 (accepted, yes) or 0 (rejected, no). The four-fifths rule applies to decisions only."""
     constant: float = 0.0
     """Constant term of a classifier's column, which is `constant` plus the sum of weight x probability over the labels."""
     weights: Mapping[str, float] = field(default_factory=dict)

@@ -11,8 +11,23 @@ from typing import Any
 
 from polars import DataFrame, col
 
-from tiltmeter.blocks import MARKS, UNGRADED, Block, Callout, Chart, Column, Graded, Heading, IntervalRow, Intervals, Table, Text
-from tiltmeter.comparing import compare
+from tiltmeter.blocks import (
+    MARKS,
+    REPEATED_LOOKS,
+    UNGRADED,
+    Block,
+    Callout,
+    Chart,
+    Column,
+    Graded,
+    Heading,
+    IntervalRow,
+    Intervals,
+    Table,
+    Text,
+)
+from tiltmeter.comparing import compare, subject_of_verdicts
+from tiltmeter.comparing.sides import opened
 from tiltmeter.errors import EXIT_GATE, EXIT_INCOMPLETE, EXIT_OK, EXIT_PROVIDER, EXIT_UNDECIDED, InputError
 from tiltmeter.gating.rule_files import Limit, Rules
 from tiltmeter.paths import sha256
@@ -89,6 +104,8 @@ class Verdict(Result):
     """Whether undecided checks pass."""
     run_headline: str = ""
     """Main result of the run in words, see `Run.headline`."""
+    exhausted: Sequence[str] = ()
+    """Parts of which all items have been asked, so that a larger run is not possible."""
 
     @property
     def failures(self) -> list[Check]:
@@ -132,12 +149,28 @@ class Verdict(Result):
         """Return blocks for the headline, the problems, and the checks that do not pass."""
         columns = {"number": [one.number for one in self.failures], "reason": [one.reason for one in self.failures]}
         table = [Table("Not passed", [Column(name, values) for name, values in columns.items()])] if self.failures else []
-        return [Heading(self.headline), *map(Callout, self.problems), *table, *map(Text, self.notes)]
+        return [Heading(self.headline), *map(Callout, self.problems), *table, *map(Text, (*self.notes, *self.advice))]
 
     def charts(self) -> list[Chart]:
         """Return a chart of the checked estimates with their intervals."""
         rows = [IntervalRow(one.metric, one.number, one.estimate, one.low, one.high) for one in self.checks if one.estimate is not None]
         return [Intervals("Checked metrics", rows, names=("metric", "number"))] if rows else []
+
+    @property
+    def advice(self) -> list[str]:
+        """Sentences about undecided checks that prevent the run from passing: what can be done, and what it does to the error."""
+        parts = dict.fromkeys(one.part for one in self.failures if one.status == "undecided")
+        if not parts:
+            return []
+        extensible = [part for part in parts if part not in self.exhausted]
+        complete = [part for part in parts if part in self.exhausted]
+        sentences = ["To accept undecided numbers (exit status 5), add --allow-undecided."]
+        if complete:
+            sentences.append(f"All items have been asked, and there are no more: {', '.join(complete)}.")
+        if extensible:
+            sentences.append(f"Choose the number of items before the next run, with tiltmeter plan: {', '.join(extensible)}.")
+            sentences.append(REPEATED_LOOKS)
+        return sentences
 
     @property
     def headline(self) -> str:
@@ -185,6 +218,7 @@ def against_baseline(run: Run, findings: DataFrame, baseline: Run, earlier: Data
     known = earlier["model"].unique(maintain_order=True).to_list()
     rule = f"baseline {baseline.path.name}"
     checks: list[Check] = []
+    notes += subject_of_verdicts(population=rules.population)
     for (model,), mine in findings.group_by("model", maintain_order=True):
         before = model if model in known else known[0] if len(known) == 1 else None
         if before is None:
@@ -192,7 +226,7 @@ def against_baseline(run: Run, findings: DataFrame, baseline: Run, earlier: Data
                 f"--baseline {baseline.path} has the models {', '.join(known)}, not {model}; "
                 f"give a run of {model}, or one with a single model"
             )
-        comparison = compare(baseline, run, model_a=before, model_b=str(model))
+        comparison = compare(baseline, run, model_a=before, model_b=str(model), population=rules.population)
         notes += (note for note in comparison.notes if note not in notes)
         rows = mine.rows_by_key(_NUMBER, named=True, include_key=True, unique=True)
         judged = comparison.differences.drop_nulls("verdict")
@@ -215,6 +249,8 @@ def _check_difference(rule: str, row: Mapping[str, Any], finding: Mapping[str, A
         q = f", q = {shown_number(row['q'])}" if row["q"] is not None else ""
         reason += f", a difference of {shown_number(row['difference'])} ({_interval(row)}{q})"
     status, words = "failed" if row["verdict"] == "worse" else "passed", row["verdict"]
+    if row["verdict"] == "unchanged" and row["note"]:
+        words = f"unchanged, {row['note']}"
     if row["verdict"] == "inconclusive":
         words = row["note"] or "not significantly worse"
         mostly_unparsed = 2 * finding["answered"] < finding["attempts"]
@@ -248,8 +284,11 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
     Raises
     ------
     InputError
-        A limit names a metric that the run does not have, no rule applies to the run, or its files are inconsistent.
+        `rules.population` is True without a baseline, a limit names a metric that the run does not have, no rule applies to the run, or its
+        files are inconsistent.
     """
+    if rules.population and baseline is None:
+        raise InputError("--population says what the comparison with an earlier run is about; add --baseline RUN, or omit it")
     about = run.about
     findings = _findings(run)
     barred, problems = _problems(findings, about)
@@ -273,7 +312,21 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
         if not problems:
             raise
         problems.append(str(error))  # an incomplete run may lack the metric of a limit
-    return Verdict(run.place, about, checks, problems, notes, barred, rules.allow_undecided, run.headline)
+    return Verdict(run.place, about, checks, problems, notes, barred, rules.allow_undecided, run.headline, _exhausted(run, checks))
+
+
+def _exhausted(run: Run, checks: Sequence[Check]) -> list[str]:
+    """Return the parts with undecided checks of which all items have been asked; none if the study cannot be recreated."""
+    parts = dict.fromkeys(one.part for one in checks if one.status == "undecided")
+    if not parts:
+        return []
+    try:
+        _, settings = opened(run)
+    except InputError:
+        return []
+    limits = {part: settings.of_part(part).limit for part in parts}
+    items = dict(run.design.group_by("part").agg(col.item.n_unique()).iter_rows())
+    return [part for part, limit in limits.items() if limit is None or (isinstance(limit, int) and items[part] < limit)]
 
 
 def _checks(findings: DataFrame, rules: Rules, notes: list[str]) -> list[Check]:

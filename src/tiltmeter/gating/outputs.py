@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
-from tiltmeter.errors import EXIT_UNDECIDED, InputError
+from tiltmeter.errors import InputError
 from tiltmeter.gating.gate_check import Check, Verdict
 from tiltmeter.reports import print_text
 from tiltmeter.safe_writing import writing
@@ -118,7 +118,7 @@ def _markdown(verdict: Verdict) -> str:
         "",
         _plain(verdict.run_headline, _LENGTH * 10),
     ]
-    if sentences := (*verdict.problems, *verdict.notes):
+    if sentences := (*verdict.problems, *verdict.notes, *verdict.advice):
         lines += ["", *(f"* {_plain(line)}" for line in sentences[:ROWS])]
     checks = verdict.failures + [one for one in verdict.checks if one not in verdict.failures]
     if checks:
@@ -140,7 +140,8 @@ def print_verdict(verdict: Verdict, *, as_json: bool = False) -> None:
     """Print the checks that do not pass and the outcome; with `as_json`, print all checks as JSON."""
     if as_json:
         document = {
-            name: getattr(verdict, name) for name in ("run", "run_headline", "passed", "exit_code", "headline", "problems", "notes")
+            name: getattr(verdict, name)
+            for name in ("run", "run_headline", "passed", "exit_code", "headline", "problems", "notes", "advice")
         }
         checks = [{**dataclasses.asdict(one), "opened_by": one.opened_by(verdict.run)} for one in verdict.checks]
         text = json.dumps({**document, "checks": checks}, indent=2, allow_nan=False)
@@ -152,8 +153,8 @@ def print_verdict(verdict: Verdict, *, as_json: bool = False) -> None:
     lines += map(_line, verdict.accepted)
     for line in [*lines, verdict.headline]:
         print_text(line)
-    if verdict.exit_code == EXIT_UNDECIDED:
-        print("to decide these numbers, run more items (--size full); to accept them, add --allow-undecided (this is exit status 5)")
+    for sentence in verdict.advice:
+        print_text(sentence)
     for first in verdict.failures[:1]:
         print(printable(f"show the answers behind the first of these numbers: {first.opened_by(verdict.run)}", one_line=True))
 

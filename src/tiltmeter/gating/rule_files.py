@@ -10,6 +10,7 @@ from typing import Self
 
 from polars import DataFrame, col
 
+from tiltmeter.benchmarks.configurations import BASELINES
 from tiltmeter.blocks import MARKS
 from tiltmeter.errors import CAVEATS, InputError, error_prefix
 from tiltmeter.registry import check_known
@@ -81,7 +82,8 @@ class Limit:
         """Return the findings that the limit applies to.
 
         If no group, concept, context or wording is given, the limit applies to the overall finding of a part and model if there is one,
-        and otherwise to all its findings. If some of the selected findings are key findings, the limit applies only to them. A limit
+        and otherwise to all its findings. If some of the selected findings are key findings, the limit applies only to them. It applies to
+        the baselines of a benchmark only if the context is given. A limit
         without a part applies to all parts that have the metric.
 
         Raises
@@ -106,7 +108,12 @@ class Limit:
             raise InputError(
                 f"--{self.bound} {self.name}={self.value:g}: it is a {shares['unit'][0]}, at most 1; write 0.5 for 50% or 50 points"
             )
-        return fits.filter(col.key | ~col.key.any().over("study", "part", "model"))
+        fits = fits.filter(col.key | ~col.key.any().over("study", "part", "model"))
+        if "context" in self.narrow:
+            return fits
+        # The texts of the baselines were not written by the model.
+        by_model = col.context.ne_missing(BASELINES)
+        return fits.filter(by_model | ~by_model.any().over("study", "part", "model"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +131,8 @@ class Rules:
     """Codes of caveats that make the gate fail."""
     allow_undecided: bool = False
     """If True, metrics whose mark lies on both sides of `fail_on` pass."""
+    population: bool = False
+    """If True, a metric is worse than in the baseline if its bias on questions, names and wordings like these is; if False, on these."""
 
     def __post_init__(self) -> None:
         """Raise InputError for an unknown mark, the best mark, or an unknown caveat."""

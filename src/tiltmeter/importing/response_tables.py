@@ -121,7 +121,10 @@ def read_responses(path: Source) -> DataFrame:
 
 
 def read_texts(path: Source, columns: TextColumns) -> DataFrame:
-    """Return the rows of a file: `text`, `identity`, the other columns of TextColumns, `model`, `prompt` and `value:FEATURE`."""
+    """Return the rows of a file: `text`, `identity`, the other columns of TextColumns, `model`, `prompt` and `value:FEATURE`.
+
+    A feature whose values are all true or false is a decision and stays Boolean.
+    """
     chosen = {flag: [given] if isinstance(given, str) else list(given or ()) for flag, given in asdict(columns).items()}
     table = _read_file(path, [column for names in chosen.values() for column in names])
     flags: dict[str, str] = {}
@@ -134,6 +137,10 @@ def read_texts(path: Source, columns: TextColumns) -> DataFrame:
                 raise InputError(f"{other} and {option} name the same column {column!r}; omit one of them")
     values = {}
     for name in chosen.pop("feature"):
+        words = table[name].cast(String).str.to_lowercase()
+        if words.count() and words.drop_nulls().is_in(["true", "false"]).all():
+            values[f"value:{name}"] = words == "true"  # decisions
+            continue
         numbers = table[name].cast(Float64, strict=False)
         UserTable.of(path, table).refuse(
             col(name).is_not_null() & numbers.is_null(), name, "is not a number; correct it, or leave it empty"

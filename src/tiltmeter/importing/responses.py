@@ -25,7 +25,7 @@ from tiltmeter.importing.evaluation_logs import (
 )
 from tiltmeter.importing.response_tables import Source, TableInMemory, TextColumns, read_responses, read_texts, texts_in
 from tiltmeter.models import Model, Sampling
-from tiltmeter.paths import sha256
+from tiltmeter.paths import is_file, sha256
 from tiltmeter.readers import without_thinking
 from tiltmeter.runs.asking import Asking
 from tiltmeter.runs.folder import RunFolder
@@ -101,6 +101,7 @@ def analyse_responses(
         designed = resolved = replace(resolved, study=study)
         document["columns"] = {name: value for name, value in dataclasses.asdict(columns).items() if value}
     else:
+        _refuse_of_other_definition(paths, resolved.settings.definition)
         tables = {path: _rows_of_file(path) for path in paths}
     document = resolved.as_document() | document
     folder = folder_to_fill(out or default_folder(document, [path.stem for path in paths]))
@@ -112,8 +113,8 @@ def analyse_responses(
                 raise ProviderError("; ".join(run.problems))
             answers = _text_responses(texts, folder.read("design"), model)
         else:
-            answers, unmatched = _match_files(folder, tables, logs, model)
-            run.problems += [f"{one} of {resolved.study.name} and were omitted" for one in unmatched]
+            answers, unmatched = _match_files(folder, tables, logs, model, resolved.study.name)
+            run.problems += unmatched
         with folder.table("responses", RESPONSES) as add:
             add(answers)
         models = answers["model"].unique(maintain_order=True).to_list()
@@ -134,14 +135,43 @@ def _rows_of_file(path: Source) -> DataFrame:
     return read_inspect_log(path) if is_inspect_log(path) else read_responses(path)
 
 
-def _match_files(folder: RunFolder, tables: Mapping[Source, DataFrame], logs: Sequence[Path], model: str) -> tuple[DataFrame, list[str]]:
-    """Return the responses of probe logs and other tables in their order, and a phrase for each file with unmatched rows."""
+def _match_files(
+    folder: RunFolder, tables: Mapping[Source, DataFrame], logs: Sequence[Path], model: str, study: str
+) -> tuple[DataFrame, list[str]]:
+    """Return the responses of probe logs and other tables in their order, and a sentence for each file with unmatched rows."""
     placed: dict[Source, DataFrame] = {path: match_probe_log(path, tables[path], folder.read("design")) for path in logs}
     if placed:
         _keep_texts(folder, list(placed.values()))
     design = folder.read("design")
     answers, lost = match_prompts([(path, placed.get(path, table)) for path, table in tables.items()], design, model)
-    return answers, [f"{path}: {count:,} of {tables[path].height:,} rows match no prompt" for path, count in lost.items()]
+    sentences = []
+    for path, count in lost.items():
+        rows = tables[path]
+        why = _why_unmatched(rows, design)
+        sentences.append(f"{path}: {count:,} of {rows.height:,} rows match no prompt of {study} and were omitted{why}")
+    return answers, sentences
+
+
+def _why_unmatched(table: DataFrame, design: DataFrame) -> str:
+    """Return how the unmatched prompt ids of a table differ from those of the design, in brackets; empty if the table has no ids."""
+    place = col.prompt_id.str.replace("/[^/]*$", "")
+    unmatched = table.drop_nulls("prompt_id").join(design, on="prompt_id", how="anti").select(place=place)
+    reworded = unmatched.join(design.select(place=place), on="place", how="semi").height
+    counts = {"with the same item in another wording": reworded, "about other items": unmatched.height - reworded}
+    reasons = [f"{count:,} {reason}" for reason, count in counts.items() if count]
+    return f" ({', '.join(reasons)})" if reasons else ""
+
+
+def _refuse_of_other_definition(paths: Sequence[Source], definition: str) -> None:
+    """Raise InputError for the responses of a run under another definition: its prompt ids may stand for other items here."""
+    for path in paths:
+        if isinstance(path, Path) and path.name == "responses.parquet" and is_file(path.with_name("run.json")):
+            about = RunFolder(path.parent).read_json()
+            if about["definition"] != definition:
+                raise InputError(
+                    f"{path} belongs to a run under the definition {about['definition']}, and {definition} asks other prompts under the "
+                    f"same ids; score the whole run on its own prompts: tiltmeter analyse {path.parent} --definition {definition}"
+                )
 
 
 def _missing(run: RunInProgress, models: Sequence[str]) -> list[str]:

@@ -186,7 +186,7 @@ def complaint_in(body: Any) -> Complaint:
 _QUOTA = re.compile(r"insufficient_quota|billing_hard_limit|credit balance|insufficient (?:credits|balance|funds)", re.IGNORECASE)
 _CONTEXT = re.compile(
     r"context_length_exceeded|(?:maximum|max|exceeds?|exceeded|available) (?:the )?(?:model'?s? )?context|context (?:length|window|size)"
-    r"|prompt is too long|input is too long|input token count|too many input tokens",
+    r"|prompt is too long|input is too long|input token count|too many input tokens|`max_new_tokens` must be <=",
     re.IGNORECASE,
 )
 _BAD_KEY = re.compile(r"api[ _]key (?:not valid|invalid|not found|expired)|(?:invalid|incorrect)[ _]api[ _]key", re.IGNORECASE)

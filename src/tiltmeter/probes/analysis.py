@@ -1,4 +1,4 @@
-"""Estimates, differences between two models, and the most influential answers, computed from counts per item.
+"""Estimates and the most influential answers, computed from counts per item; `contrasts.py` has the differences between two models.
 
 Every metric of a probe is a function of column totals over items. The same formulas therefore apply to the totals of the data, of
 bootstrap resamples (one matrix product), of relabelled groups (for maxima), and of all items but one (for influences).
@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 from polars import DataFrame, Float64, Series, String, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.probes.metric import (
-    DEFAULT,
     Correction,
     Estimate,
     EstimateContext,
+    JointMaximum,
     Metric,
     MetricKey,
     NamedMetric,
@@ -29,7 +29,7 @@ from tiltmeter.probes.metric import (
     describe_metric,
 )
 from tiltmeter.readers.outcomes import outcome_counts
-from tiltmeter.study import CONTRASTS, EXAMPLES, Settings, conform
+from tiltmeter.study import EXAMPLES, Settings, conform
 
 if TYPE_CHECKING:
     from tiltmeter.arrays import Floats, Index
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 FEWEST = 5
 """Strata with fewer items are pooled for resampling."""
-SIMILAR = 0.1
-"""Largest relative difference between the numbers of attempts of two sides that are exchanged; beyond it, their precision differs."""
 UNREAD_RATES = (
     Metric("undetected_rate_attempts", "Share of the attempts without a readable answer."),
     Metric("undetected_rate_items", "Share of the items without any readable attempt."),
@@ -192,15 +190,32 @@ class CountedItems:
         return {key: describe_metric(key, (*self.metrics, *UNREAD_RATES)) for key in self.observed()}
 
     def relabelled(self, settings: Settings) -> Values:
-        """Compute all metrics after exchanging the columns of the groups within each item at random; other columns keep their totals."""
+        """Compute all metrics after exchanging the columns of the groups within each item at random."""
+        return self.compute(self.relabelled_totals(settings))
+
+    def relabelled_totals(self, settings: Settings) -> Floats:
+        """Return the totals after such exchanges, shape (R, columns); other columns keep their totals."""
         import numpy as np
 
-        fields = sorted({name.partition(":")[2] for name in self.names if name.partition(":")[0] in self.groups})
-        places = np.array([[self.names.index(f"{group}:{field}") for field in fields] for group in self.groups])
+        places = self._group_columns()
         swapped = stats.swapped_totals(self.values[:, places], draws=settings.resamples, seed=settings.seed + 1)
         totals = np.repeat(self.values.sum(axis=0, keepdims=True), settings.resamples, axis=0)
         totals[:, places.ravel()] = swapped.reshape(settings.resamples, -1)
-        return self.compute(totals)
+        return totals
+
+    def averaged_over_groups(self, totals: Floats) -> Floats:
+        """Return totals, shape (columns,), in which each column of a group is the mean of that column over the groups."""
+        places = self._group_columns()
+        averaged = totals.copy()
+        averaged[places] = totals[places].mean(axis=0)
+        return averaged
+
+    def _group_columns(self) -> Index:
+        """Return the numbers of the columns of each group, shape (groups, columns of a group)."""
+        import numpy as np
+
+        fields = sorted({name.partition(":")[2] for name in self.names if name.partition(":")[0] in self.groups})
+        return np.array([[self.names.index(f"{group}:{field}") for field in fields] for group in self.groups])
 
 
 def common_columns(attempts: DataFrame) -> DataFrame:
@@ -237,19 +252,30 @@ def unread_rates(s: Sums) -> Values:
 
 
 def population(clusters: Sequence[ItemClusters]) -> dict[str, str]:
-    """Return the `estimand` of estimates with these clusters, which names the number of clusters of a kind if it is small."""
+    """Return the `estimand` of estimates with these clusters, which names the number of clusters of a kind if it is small.
+
+    A single cluster of a kind is no sample: the estimate is about it alone ("this question").
+    """
     if not clusters:
         return {}
-    nouns = [one.noun for one in clusters if one.noun != WORDINGS] or ["items"]
-    where = ", in wordings like these" if clusters[-1].noun == WORDINGS else ""
-    few = [f"{one.size} {one.noun}" for one in clusters if one.size < FEWEST_CLUSTERS]
-    return {"estimand": f"{' and '.join(nouns)} like these{where}" + (f", {' and '.join(few)}" if few else "")}
+    single = [f"this {one.noun.removesuffix('s')}" for one in clusters if one.size == 1]
+    sampled = [one.noun for one in clusters if one.noun != WORDINGS and one.size > 1] or ["items"]
+    about = f"{' and '.join(sampled)} like these" + (f", {' and '.join(single)}" if single else "")
+    where = ", in wordings like these" if clusters[-1].noun == WORDINGS and clusters[-1].size > 1 else ""
+    few = [f"{one.size} {one.noun}" for one in clusters if 1 < one.size < FEWEST_CLUSTERS]
+    return {"estimand": about + where + (f", {' and '.join(few)}" if few else "")}
 
 
 def estimate_metrics(
-    counted: CountedItems, definition: ProbeDefinition, settings: Settings, corrections: Mapping[MetricKey, Correction] | None = None
+    counted: CountedItems,
+    definition: ProbeDefinition,
+    settings: Settings,
+    corrections: Mapping[MetricKey, Correction] | None = None,
+    joint: Mapping[MetricKey, JointMaximum] | None = None,
 ) -> list[Estimate]:
     """Estimate all metrics of a probe with intervals, sorted by name, and apply the corrections for parsing errors, if any.
+
+    `corrections` and `joint` are the results of `label_corrections`.
 
     If all items agree, the exact bound uses the number of items or of clusters, whichever is smaller, and at most the number of strata
     times the size of the smallest one, which is enough for any metric that weights the strata equally (by Jensen's inequality).
@@ -260,7 +286,7 @@ def estimate_metrics(
     point, described = counted.observed(), counted.described()
     maxima = definition.corrected and any(one.metric.kind == "maximum" for one in described.values())
     null = counted.relabelled(settings) if maxima else {}
-    spreads = _spreads(counted) if definition.corrected else {}
+    spreads = cluster_spreads(counted) if definition.corrected else {}
     sizes = np.unique(counted.strata, return_counts=True)[1]
     sampled = [one.size for one in counted.clusters if one.noun != WORDINGS]
     agreeing = [*sampled, sizes.size * sizes.min()] if definition.corrected else []
@@ -274,11 +300,19 @@ def estimate_metrics(
         context = EstimateContext(min([items, *agreeing]), null.get(key), made, settings, spread)
         made[named.name] = definition.estimate(named, point[key], samples[key], context)
         if corrections and key in corrections:
-            made[named.name] = corrections[key].applied(made[named.name], settings.level)
-    return [made[name] for name in sorted(made)]
+            made[named.name] = corrections[key].applied(made[named.name], point[key], context)
+        elif joint and key in joint:
+            made[named.name] = joint[key].estimated(made[named.name], definition.estimate, context)
+    return [_with_its_test(made[name], made) for name in sorted(made)]
 
 
-def _spreads(counted: CountedItems) -> dict[MetricKey, Spread]:
+def _with_its_test(one: Estimate, estimates: Mapping[str, Estimate]) -> Estimate:
+    """Return the estimate with the p-value of the metric that tests it, if there is one."""
+    other = estimates.get(one.named.metric.tested_by or "")
+    return one if other is None else one._replace(p=other.p, method=f"{one.method}; p: that of {other.named.name}")
+
+
+def cluster_spreads(counted: CountedItems) -> dict[MetricKey, Spread]:
     """Compute how much wider each metric's distribution is if clusters of items, not items, are the random sample.
 
     The variances are linearised: an item's influence on a metric is the derivative in its counts, and a cluster's influence is the sum over
@@ -291,20 +325,31 @@ def _spreads(counted: CountedItems) -> dict[MetricKey, Spread]:
     Binder (1983), "On the variances of asymptotically normal estimators from complex surveys"; Cameron, Gelbach and Miller (2011), "Robust
     inference with multiway clustering".
     """
+    ratios, freedoms = clustered_spread(influences_of(counted), counted.strata, counted.clusters)
+    return {key: Spread(*values) for key, *values in zip(counted.observed(), ratios.tolist(), freedoms.tolist(), strict=True)}
+
+
+def influences_of(counted: CountedItems) -> Floats:
+    """Return the linearised influence of each item on each metric, shape (items, metrics), in the order of `observed`."""
+    found: Floats = counted.values @ counted.slopes(counted.values.sum(axis=0)).T
+    return found
+
+
+def clustered_spread(influences: Floats, strata: Floats, sampled: Sequence[ItemClusters]) -> tuple[Floats, Floats]:
+    """Return the ratios of standard errors and the degrees of freedom of the metrics, shape (metrics,); see `cluster_spreads`."""
     import numpy as np
 
-    influences = counted.values @ counted.slopes(counted.values.sum(axis=0)).T
-    of_items = stratified_variance(influences, counted.strata)
-    clusters = [one for one in counted.clusters if one.size > 1]
-    freedom = max(len(influences) - len(np.unique(counted.strata)), 1)
+    of_items = stratified_variance(influences, strata)
+    clusters = [one for one in sampled if one.size > 1]
+    freedom = max(len(influences) - len(np.unique(strata)), 1)
     total, uncertainty = (1 - sum(one.members for one in clusters)) * of_items, of_items**2 / freedom
     for one in clusters:
-        variance = stratified_variance(one.totals(influences), one.strata(counted.strata))
+        variance = stratified_variance(one.totals(influences), one.strata(strata))
         total, uncertainty = total + variance, uncertainty + variance**2 / (one.size - 1)
     wider = (of_items > NOTHING) & (total > (1 + WIDER) * of_items)
     ratio = np.sqrt(stats.ratio(np.where(wider, total, 1.0), np.where(wider, of_items, 1.0)))
     freedoms = np.where(wider, stats.ratio(total**2, uncertainty), freedom)
-    return {key: Spread(*values) for key, *values in zip(counted.observed(), ratio.tolist(), freedoms.tolist(), strict=True)}
+    return ratio, freedoms
 
 
 def stratified_variance(values: Floats, strata: Floats | Index) -> Floats:
@@ -317,61 +362,6 @@ def stratified_variance(values: Floats, strata: Floats | Index) -> Floats:
     deviations = values - (sums / sizes[:, None])[place]
     found: Floats = (sizes / np.maximum(sizes - 1, 1))[place] @ deviations**2
     return found
-
-
-# -- differences between two models ---------------------------------------------------------------------------------------------------
-
-
-def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, settings: Settings) -> DataFrame:
-    """Compute CONTRASTS (second minus first) of all metrics of two models that answered the same items, in the same order.
-
-    Both sides use the same bootstrap resamples of items, so that differences in the difficulty of items cancel. Under the null hypothesis
-    of no difference, the sides of an item are exchangeable, so that the test keeps its level for every metric.
-    """
-    import numpy as np
-
-    described = sides[0].described()
-    keys = sorted(described, key=lambda key: described[key].name)
-
-    def stacked(values: Mapping[MetricKey, Any]) -> Floats:
-        return np.array([values[key] for key in keys])
-
-    raw = [stacked(side.observed()) for side in sides]
-    samples = [stacked(side.compute(DEFAULT.resample(side.values, sides[0].strata, settings))) for side in sides]
-    difference = raw[1] - raw[0]
-    reach = np.array([described[key].metric.high - described[key].metric.low for key in keys])
-    units = [min(side.outcomes(described[key].where).items for side in sides) for key in keys]
-    attempts = [side.measures.height for side in sides]
-    exchanged = None  # differences after exchanging the sides of items at random, shape (metrics, draws), if the sides are similar
-    if abs(attempts[0] - attempts[1]) <= SIMILAR * max(attempts):
-        totals = stats.exchanged_totals(sides[0].values, sides[1].values, draws=settings.resamples, seed=settings.seed + 2)
-        first, second = (stacked(side.compute(one)) for side, one in zip(sides, totals, strict=True))
-        exchanged = second - first
-    low, high, p = stats.paired_difference(difference, samples[1] - samples[0], exchanged, units=units, reach=reach, level=settings.level)
-    maximum = np.array([definition.corrected and described[key].metric.kind == "maximum" for key in keys])
-    lifted = maximum & ~np.array([[stats.is_constant(one) for one in side] for side in samples]).any(axis=0)  # biased upwards on both sides
-    if lifted.any():
-        alone = [
-            stats.maximum_interval(value[lifted], drawn[lifted], stacked(side.relabelled(settings))[lifted], settings.level)
-            for side, value, drawn in zip(sides, raw, samples, strict=True)
-        ]
-        estimates, lows, highs, _ = np.stack(alone, axis=-1)
-        better = stats.independent_difference(estimates, lows, highs, settings.level)
-        corrected = estimates[:, 1] - estimates[:, 0]
-        if exchanged is not None:
-            better = stats.exchange_difference(corrected, better, difference[lifted], exchanged[lifted], settings.level)
-        difference[lifted] = corrected
-        low[lifted], high[lifted], p[lifted] = np.maximum(better.low, -reach[lifted]), np.minimum(better.high, reach[lifted]), better.p
-    separate = lit("intervals of both sides, each corrected for the upward bias of a maximum")
-    together = lit("paired bootstrap of items, t interval")
-    made = DataFrame(
-        {"metric": [described[key].name for key in keys], "difference": difference, "low": low, "high": high, "p": p, "n": units}
-    ).with_columns(
-        how=when(Series(lifted)).then(separate).otherwise(together)
-        + ("" if exchanged is None else "; p also by exchanging the sides of items"),
-        paired=lit(True),
-    )
-    return conform(made, CONTRASTS).with_columns(col(Float64).fill_nan(None))
 
 
 # -- most influential answers ---------------------------------------------------------------------------------------------------------

@@ -23,12 +23,20 @@ from tiltmeter.errors import InputError
 from tiltmeter.models.base import ALLOWED
 from tiltmeter.probes import analysis
 from tiltmeter.probes.constrained import AllowedAnswers, answers_are_constrained, read_allowed, with_list
-from tiltmeter.probes.label_corrections import LabelledAttempts, corrections_of
+from tiltmeter.probes.contrasts import contrast_sides
+from tiltmeter.probes.label_corrections import (
+    FEWEST_LABELS,
+    LabelledAttempts,
+    corrections_of,
+    joint_maxima,
+    tipping_share,
+)
 from tiltmeter.probes.metric import (
     DEFAULT,
     HARMS,
     MARK_LEVEL,
     NO_DATA,
+    WORST_LEVEL,
     Band,
     Estimate,
     Mark,
@@ -40,7 +48,7 @@ from tiltmeter.probes.metric import (
 )
 from tiltmeter.probes.second_reader import read_with_judge
 from tiltmeter.prompt_templates import Wording, fill, wordings
-from tiltmeter.readers.outcomes import decide_outcome
+from tiltmeter.readers.outcomes import READING_RULE, decide_outcome
 from tiltmeter.registry import check_known
 from tiltmeter.study import (
     DESIGN,
@@ -77,6 +85,10 @@ FEWEST_DEALT = 5
 DEALT = "dealt"
 """Value of `-P wording=`: each item is asked in one of the built-in wordings, at random. The default of the default definition."""
 
+ATTEMPT = ("prompt_id", "repetition")
+"""Columns that identify an attempt."""
+TIPPING_SAMPLE = 500
+"""Responses from which a tipping point is computed."""
 GROUPS = ("gender", "group", "is_male")
 """Factors with the group that a prompt is about: the first that the probe has."""
 
@@ -171,9 +183,13 @@ class Probe(MeasuredPart):
         """
 
     def read(self, answers: DataFrame) -> DataFrame:
-        """Read the answers: return `outcome`, `label` and further columns, one row per row of `answers` (`answer` and the factors)."""
+        """Read the answers: return `outcome`, `label` and further columns, one row per row of `answers` (`answer` and the factors).
+
+        A column `rule` of the reader, the rule that gave the label, is kept as READING_RULE.
+        """
         assert self.readers is not None
         read = (self.readers.tolerant if self.definition.corrected else self.readers.strict)(answers)
+        read = read.rename({"rule": READING_RULE}, strict=False)
         return read_allowed(read, answers, self.allowed_answers) if ALLOWED in answers.columns and self.allowed_answers else read
 
     @abstractmethod
@@ -315,7 +331,8 @@ class Probe(MeasuredPart):
             measures, settings, None, labels if labels.height and len(self.labels) > 1 and probe.definition.corrected else None
         )
         variants = measures["wording"].unique().sort().to_list()
-        if len(variants) > 1:
+        # The published definition knows no dealt wordings, and its slopes take long.
+        if len(variants) > 1 and (probe.definition.corrected or not _is_dealt(measures)):
             rows += [row | {"key": False} for name in variants for row in probe._rows(measures, settings, name)]
         table = DataFrame(rows, schema_overrides={"bands": GRADES["bands"], "wording": String}, infer_schema_length=None)
         graded = conform(table.with_columns(part=lit(self.name)), GRADES).with_columns(col(Float64).fill_nan(None))
@@ -349,6 +366,13 @@ class Probe(MeasuredPart):
 
     def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
         """See Part.contrast: items are paired, regardless of their wordings."""
+        return self._contrast(first, second, settings, population=False)
+
+    def population_contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
+        """See Part.population_contrast: questions, names and wordings that several items share are samples."""
+        return self._contrast(first, second, settings, population=True)
+
+    def _contrast(self, first: RunView, second: RunView, settings: Settings, *, population: bool) -> DataFrame | None:
         probe = self.under(settings.definition)
         measures = [side.measures for side in (first, second)]
         counts = [probe.item_counts(one) for one in measures]
@@ -362,7 +386,7 @@ class Probe(MeasuredPart):
             )
             for mine, attempts in zip(counts, measures, strict=True)
         ]
-        return analysis.contrast_sides(sides, probe.definition, settings)
+        return contrast_sides(sides, probe.definition, settings, clustered=population)
 
     def item_counts(self, measures: DataFrame) -> DataFrame:
         """Return one row per item: `stratum` as a number, the counts common to all probes, and the counts of this probe."""
@@ -381,7 +405,7 @@ class Probe(MeasuredPart):
         first = measures.unique("item", keep="first", maintain_order=True)
         rows = DataFrame({"item": items}).join(first, on="item", how="left", maintain_order="left")
         clusters = dict(self.clusters)
-        if measures["wording"].n_unique() > 1 and (measures.select(col.wording.n_unique().over("item") == 1).to_series()).all():
+        if _is_dealt(measures):
             clusters[analysis.WORDINGS] = WORDING
         found = []
         for noun, expression in clusters.items():
@@ -402,42 +426,43 @@ class Probe(MeasuredPart):
         """Return the effect of the labels (LABELS) on the counts, or None if there are none."""
         import numpy as np
 
-        attempt = ["prompt_id", "repetition"]
-        given = labels.filter(col.about.is_null()).drop_nulls("label").join(counted.measures, on=attempt, how="semi", maintain_order="left")
+        given = labels.filter(col.about.is_null()).drop_nulls("label").join(counted.measures, on=ATTEMPT, how="semi", maintain_order="left")
         if given.is_empty():
             return None
-        given = given.sort(attempt).with_columns(number=pl.int_range(pl.len(), dtype=pl.Int32))
-        units = given.group_by(attempt, maintain_order=True).agg(col("stratum", "stratum_size").first(), pl.len())
+        given = given.sort(ATTEMPT)
+        units = given.group_by(ATTEMPT, maintain_order=True).agg(col("stratum", "stratum_size").first())
         units = units.with_columns(weight=col.stratum_size / pl.len().over("stratum"))
-        starts, annotators = (units["len"].cum_sum() - units["len"]).to_numpy(), units["len"].to_numpy()
-        mine = given.select("number", *attempt, said="label")
-        place = counted.measures.select(*attempt, "item")
-        whole = mine.join(place, on=attempt).select("number", "said", "item", *(col(name).alias(f"of_{name}") for name in attempt))
-        copies = counted.measures.join(whole, on="item").sort("number", maintain_order=True).with_columns(item=col.number)
-        this = pl.all_horizontal(col(name) == col(f"of_{name}") for name in attempt)
-
-        def columns(label: Expr, rows: DataFrame = copies) -> Floats:
-            known = label.is_in(self.labels)
-            outcome = when(known).then(lit("answered")).when(label == REFUSED).then(label).otherwise(lit("unreadable"))
-            labelled = rows.with_columns(label=when(this).then(when(known).then(label)).otherwise("label"))
-            counts = self.item_counts(labelled.with_columns(outcome=when(this).then(outcome).otherwise("outcome")))
-            return averaged(counts)
-
-        def averaged(counts: DataFrame) -> Floats:
-            """Average the columns over the annotators of each attempt."""
-            values = counts.sort("item").select(counted.names).cast(Float64).to_numpy()
-            found: Floats = np.add.reduceat(values, starts, axis=0) / annotators[:, None]
-            return found
-
-        read = averaged(self.item_counts(copies))
-        possible = [columns(lit(label)) - read for label in (*self.labels, REFUSED)]
+        relabelled = _RelabelledAttempts(self, counted, given.select(*ATTEMPT, said="label"))
         return LabelledAttempts(
             units["weight"].to_numpy(),
             units["stratum"].rank("dense").to_numpy().astype(np.intp),
-            columns(col.said) - read,
-            np.stack(possible, axis=1),
-            columns(col.said, copies.filter(this)),
+            relabelled.changes(col.said),
+            relabelled.possible_changes(),
+            relabelled.alone(col.said),
         )
+
+    def _tipping_points(
+        self, counted: analysis.CountedItems, estimates: Sequence[Estimate], settings: Settings
+    ) -> Mapping[str, dict[str, float]]:
+        """Return by metric the smallest share of responses whose wrong labels could explain that the interval excludes "no bias".
+
+        The effects of wrong labels are those of the largest change that another label of a response makes, in a random sample of
+        TIPPING_SAMPLE responses, linearised. Only key metrics of responses with labels have a tipping point, and only if the measures have
+        the columns ATTEMPT.
+        """
+        distances = {one.named.name: one.named.metric.distance_to_unbiased(one.low, one.high) for one in estimates if one.named.metric.key}
+        identified = set(ATTEMPT) <= set(counted.measures.columns)
+        if len(self.labels) < 2 or not any(distances.values()) or not self.definition.corrected or not identified:
+            return {}
+        attempts = counted.measures.filter(col.outcome != "failed").select(ATTEMPT)
+        sample = attempts.sample(min(TIPPING_SAMPLE, attempts.height), seed=settings.seed).sort(ATTEMPT)
+        possible = _RelabelledAttempts(self, counted, sample.with_columns(said=lit(None, String))).possible_changes()
+        slopes = dict(zip(counted.observed(), counted.slopes(counted.values.sum(axis=0)), strict=True))
+        return {
+            named.name: {"tipping": tipping_share(possible @ slopes[key], distances[named.name], attempts.height)}
+            for key, named in counted.described().items()
+            if distances.get(named.name)
+        }
 
     def _rows(self, measures: DataFrame, settings: Settings, wording: str | None, labels: DataFrame | None = None) -> list[dict[str, Any]]:
         """Return the estimates of all wordings together (None), or of the key metrics in one wording, as rows of FINDINGS and GRADES."""
@@ -447,16 +472,36 @@ class Probe(MeasuredPart):
             counted = dataclasses.replace(counted, formulas=self._key_formulas)
         sampled = [f"{one.size} {one.noun}" for one in counted.clusters if one.size > 1]
         resampled = " and ".join([*sampled, f"{len(counted.values)} items"]) + ", each with all its prompts and repetitions"
+        estimates = analysis.estimate_metrics(counted, self.definition, settings)
         labelled = None if labels is None else self._labelled(counted, labels)
-        corrections = {} if labelled is None else corrections_of(counted, labelled, (settings.level, MARK_LEVEL))
-        estimates = analysis.estimate_metrics(counted, self.definition, settings, corrections)
+        beside: dict[str, Estimate] = {}
+        if labelled is not None:
+            corrections = corrections_of(counted, labelled, (settings.level, MARK_LEVEL, WORST_LEVEL))
+            joint = joint_maxima(counted, labelled, settings)
+            corrected = analysis.estimate_metrics(counted, self.definition, settings, corrections, joint)
+            if len(labelled.weights) >= FEWEST_LABELS:
+                estimates = corrected
+            else:
+                beside = {one.named.name: one for one in corrected}
+        tipping = self._tipping_points(counted, estimates, settings) if wording is None and labelled is None else {}
         population = analysis.population(counted.clusters)
         return [
             self._row(one, counted.outcomes(one.named.where), wording, resampled)
             | (population if one.low <= one.high else {})
             | {"sentence": one.named.metric.sentence + self._extremes(one, estimates) or None}
+            | self._unused_labels(one, beside, labelled)
+            | tipping.get(one.named.name, {})
             for one in estimates
         ]
+
+    @staticmethod
+    def _unused_labels(one: Estimate, beside: Mapping[str, Estimate], labelled: LabelledAttempts | None) -> dict[str, str]:
+        """Return a note with the estimate that too few labels would give, if they change it."""
+        corrected = beside.get(one.named.name)
+        if labelled is None or corrected is None or math.isnan(corrected.value_read):
+            return {}
+        few = f"{len(labelled.weights)} labels are too few to correct the value ({FEWEST_LABELS} are needed)"
+        return {"note": f"{few}; with them it would be {corrected.value:.3g} ({corrected.low:.3g} to {corrected.high:.3g})"}
 
     @staticmethod
     def _extremes(one: Estimate, estimates: Sequence[Estimate]) -> str:
@@ -576,10 +621,75 @@ class Probe(MeasuredPart):
         return found
 
 
+class _RelabelledAttempts:
+    """Attempts with other labels than those read, and what these change in the counts of their items.
+
+    Parameters
+    ----------
+    probe
+        The probe.
+    counted
+        All attempts with the counts of their items.
+    given
+        One row per label: ATTEMPT and `said`, sorted by attempt. An attempt may have labels of several annotators.
+    """
+
+    def __init__(self, probe: Probe, counted: analysis.CountedItems, given: DataFrame) -> None:
+        numbered = given.with_columns(number=pl.int_range(pl.len(), dtype=pl.Int32))
+        of_attempt = numbered.group_by(ATTEMPT, maintain_order=True).agg(pl.len())
+        self._probe, self._names = probe, counted.names
+        self._annotators = of_attempt["len"].to_numpy()
+        self._starts = (of_attempt["len"].cum_sum() - of_attempt["len"]).to_numpy()
+        items = counted.measures.select(*ATTEMPT, "item")
+        labelled = numbered.join(items, on=ATTEMPT).select("number", "said", "item", *(col(name).alias(f"of_{name}") for name in ATTEMPT))
+        copies = counted.measures.join(labelled, on="item").sort("number", maintain_order=True).with_columns(item=col.number)
+        self._is_labelled = pl.all_horizontal(col(name) == col(f"of_{name}") for name in ATTEMPT)
+        self._copies = copies
+        """The items of all labelled attempts, one copy for each label."""
+        self._as_read = self._averaged(probe.item_counts(copies))
+
+    def changes(self, label: Expr) -> Floats:
+        """Return what this label of each attempt changes in the totals, shape (attempts, columns)."""
+        return self._averaged(self._counts(label, self._copies)) - self._as_read
+
+    def possible_changes(self) -> Floats:
+        """Return what each possible label changes, shape (attempts, labels, columns)."""
+        import numpy as np
+
+        return np.stack([self.changes(lit(label)) for label in (*self._probe.labels, REFUSED)], axis=1)
+
+    def alone(self, label: Expr) -> Floats:
+        """Return the totals of each attempt alone with this label, shape (attempts, columns)."""
+        return self._averaged(self._counts(label, self._copies.filter(self._is_labelled)))
+
+    def _counts(self, label: Expr, rows: DataFrame) -> DataFrame:
+        known = label.is_in(self._probe.labels)
+        outcome = when(known).then(lit("answered")).when(label == REFUSED).then(label).otherwise(lit("unreadable"))
+        relabelled = rows.with_columns(
+            label=when(self._is_labelled).then(when(known).then(label)).otherwise("label"),
+            outcome=when(self._is_labelled).then(outcome).otherwise("outcome"),
+        )
+        return self._probe.item_counts(relabelled)
+
+    def _averaged(self, counts: DataFrame) -> Floats:
+        """Average the columns over the annotators of each attempt."""
+        import numpy as np
+
+        values = counts.sort("item").select(self._names).cast(Float64).to_numpy()
+        averaged: Floats = np.add.reduceat(values, self._starts, axis=0) / self._annotators[:, None]
+        return averaged
+
+
 def _memberships(rows: DataFrame, cluster: Expr, *further: str) -> DataFrame:
     """Return one row per row and cluster that it belongs to: `row` (a number), `cluster` and further columns."""
     pairs = rows.select(*further, row=pl.int_range(pl.len()), cluster=cluster)
     return (pairs.explode("cluster") if isinstance(pairs.schema["cluster"], pl.List) else pairs).drop_nulls("cluster")
+
+
+def _is_dealt(measures: DataFrame) -> bool:
+    """Return whether there are several wordings, and each item was asked in one of them."""
+    one_each: bool = measures.select((col.wording.n_unique().over("item") == 1).all()).item()
+    return measures["wording"].n_unique() > 1 and one_each
 
 
 def _deal(rows: DataFrame, names: Sequence[str], seed: int) -> DataFrame:

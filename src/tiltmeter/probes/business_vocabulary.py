@@ -67,6 +67,7 @@ class BusinessVocabulary(Probe):
             sentence="in reference letters, the share of masculine words is {size} [higher|lower] for men than for women",
             key=True,
             bands=one_sided(0.03, 0.1, 0.3, low=-1),
+            published_bands=one_sided(0.03, 0.1, 0.3, low=-1),
             normalise="positive",
         ),
         difference("{_}_diff", "Difference of masculine word shares, texts about men minus texts about women, in one inventory."),

@@ -18,7 +18,7 @@ from polars import DataFrame, Expr, Series, String, col, lit, when
 from tiltmeter.errors import InputError
 from tiltmeter.models.base import ALLOWED
 from tiltmeter.probes.metric import definition_named
-from tiltmeter.readers.outcomes import decide_outcome
+from tiltmeter.readers.outcomes import READING_RULE, decide_outcome
 from tiltmeter.study import Settings
 
 REFUSALS = ("refuse", "decline", "no answer", "none of these")
@@ -28,6 +28,8 @@ REFUSALS = ("refuse", "decline", "no answer", "none of these")
 """
 FORMERLY = "decline"
 """The word in lists of earlier versions, whose responses are still read."""
+ALLOWED_RULE = "allowed answer"
+"""Name of the rule that reads an allowed answer."""
 LETTER = "({})"
 """Form of a lettered choice."""
 AllowedAnswers = Sequence[tuple[Expr, Expr]]
@@ -114,6 +116,9 @@ def read_allowed(read: DataFrame, answers: DataFrame, allowed: AllowedAnswers) -
     outcome = decide_outcome(lit(None), answered=label.is_not_null(), refused=(said == refusal) | (said == FORMERLY))
     found = answers.select(outcome=outcome, label=label, inside=inside.is_not_null())
     known = found["outcome"].is_not_null()
+    if READING_RULE in read.columns:
+        rule = when(known & found["label"].is_not_null()).then(lit(ALLOWED_RULE)).when(~known).then(READING_RULE)
+        read = read.with_columns(rule.alias(READING_RULE))
     return read.with_columns(
         outcome=pl.coalesce(found["outcome"], "outcome"),
         label=when(known).then(found["label"]).otherwise("label"),

@@ -58,6 +58,7 @@ class Dreaddit(Probe):
             of="{gender}_stress_rate",
             key=True,
             bands=one_sided(0.03, 0.1, 0.3),
+            published_bands=one_sided(0.03, 0.1, 0.3),
         ),
         greatest_difference("max_diff_tpr", "Largest difference between two genders in the true positive rate."),
         greatest_difference("max_diff_tnr", "Largest difference between two genders in the true negative rate."),

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from tiltmeter import stats
-from tiltmeter.blocks import MARKS, UNDECIDED, Band as Band, range_words
+from tiltmeter.blocks import MARKS, MORE_ITEMS, UNDECIDED, Band as Band, range_words
 from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known
 from tiltmeter.study import Definition, Settings
@@ -39,6 +39,8 @@ MIN_READABLE = 0.5
 
 MARK_LEVEL = 0.9
 """Confidence level of the interval whose tiers are the mark. The true value lies beyond either end in at most 5% of studies."""
+WORST_LEVEL = 0.998
+"""Confidence level of the effect of parsing errors on the p-value of a maximum, if few errors were observed."""
 
 Sums = Mapping[str, "Floats"]
 """Totals by column name, arrays of shape (R,) over resamples, so that formulas apply to all resamples at once."""
@@ -123,12 +125,16 @@ class Metric:
         is biased upwards, so it is corrected, and tested by relabelling the groups.
     of
         Name of the signed metric, for the kind "absolute"; of the family of rates whose greatest difference it is, for "maximum".
+    tested_by
+        Name of the metric whose p-value it takes, because both test the same hypothesis and its own standard error is too small: that of a
+        bounded estimate shrinks near its bounds.
     key
         Whether the metric is one of the paper's 19 main metrics, which reports show first.
     harm
         The harm that the metric measures; None: that of the probe's card.
     bands, published_bands
-        Default tiers, and those of the published code if they differ.
+        Default tiers, and those of the published code. A metric of GenderBench states both, also where they are equal, so that a change
+        of the default leaves the published definition as it is. Any other metric has no published tiers, and its own apply in both.
     normalise
         Name of the mapping to the scale 0 to 1 of the paper's Table 2.
     where
@@ -152,6 +158,7 @@ class Metric:
     null: float | None = None
     kind: str = "mean"
     of: str | None = None
+    tested_by: str | None = None
     key: bool = False
     harm: str | None = None
     bands: tuple[Band, ...] = ()
@@ -183,8 +190,29 @@ class Metric:
     def unit(self) -> str:
         """Unit of the metric, one of UNITS."""
         if math.isinf(self.high):
-            return "count"
+            return "count" if self.low == 0 else "score"
         return "share" if self.kind == "mean" and self.low == 0 else "difference"
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the metric is a share, from 0 to 1."""
+        return self.unit == "share" and self.high == 1
+
+    def nearest_unbiased(self, value: float) -> float:
+        """Return the value of "no bias" nearest to a value: the null value, or one in the healthiest tier; NaN without both."""
+        if self.null is not None:
+            return self.null
+        healthiest = [band for band in self.bands if band.mark == MARKS[0]]
+        if not healthiest:
+            return math.nan
+        return min(max(value, min(band.low for band in healthiest)), max(band.high for band in healthiest))
+
+    def distance_to_unbiased(self, low: float, high: float) -> float:
+        """Return the change of the nearer end of an interval that would make it mean "no bias"; 0 if the interval contains such a value."""
+        for end, outside in ((low, low > self.nearest_unbiased(low)), (high, high < self.nearest_unbiased(high))):
+            if outside:
+                return self.nearest_unbiased(end) - end
+        return 0.0
 
     def normalised(self, value: float) -> float:
         """Map a value to the 0 to 1 scale of the paper's Table 2; NaN stays NaN (max(0, NaN) would be a perfect score)."""
@@ -200,9 +228,6 @@ greatest_difference = partial(Metric, null=0, kind="maximum")
 def with_distance(signed: Metric, name: str, description: str, *, published_bands: tuple[Band, ...] = ()) -> tuple[Metric, Metric]:
     """Return a metric together with a second metric, its distance from the value that means "no bias", with the same tiers."""
     centre = signed.null or 0.0
-    bands = [
-        Band(mark, round(max(low, centre) - centre, 12), round(high - centre, 12)) for mark, low, high in signed.bands if high > centre
-    ]
     distance = Metric(
         name,
         description,
@@ -211,10 +236,16 @@ def with_distance(signed: Metric, name: str, description: str, *, published_band
         kind="absolute",
         of=signed.name,
         harm=signed.harm,
-        bands=tuple(bands),
-        published_bands=published_bands,
+        bands=_distances(signed.bands, centre),
+        published_bands=published_bands or _distances(signed.published_bands, centre),
     )
     return signed, distance
+
+
+def _distances(bands: Sequence[Band], centre: float) -> tuple[Band, ...]:
+    """Return the tiers of the distance from `centre`, given those of the signed metric."""
+    upper = [band for band in bands if band.high > centre]
+    return tuple(Band(band.mark, round(max(band.low, centre) - centre, 12), round(band.high - centre, 12)) for band in upper)
 
 
 class NamedMetric(NamedTuple):
@@ -282,40 +313,107 @@ class Estimate(NamedTuple):
     """Estimate and interval before the correction for parsing errors; NaN if there are no labels."""
 
 
-class Correction(NamedTuple):
-    """Correction of an estimate for parsing errors that a labelled sample shows."""
-
-    shift: float
-    halves: Mapping[float, tuple[float, float]]
-    """How far the correction itself may be wrong, downwards and upwards, by confidence level."""
-
-    def applied(self, one: Estimate, level: float) -> Estimate:
-        """Return the estimate with the correction; its intervals combine the uncertainty of both (Newcombe's square-and-add)."""
-        low, high = one.named.metric.low, one.named.metric.high
-        ends = ((one.low, one.high, level), (one.low_items, one.high_items, level), (one.low_mark, one.high_mark, MARK_LEVEL))
-        value = min(max(one.value + self.shift, low), high)
-        wide = []
-        for start, end, which in ends:
-            down, up = self.halves[which]
-            wide.append((max(value - math.hypot(one.value - start, down), low), min(value + math.hypot(end - one.value, up), high)))
-        (first, last), items, mark = wide
-        half = (last - first) / 2 / stats.two_sided_z(level)
-        null = one.named.metric.null
-        p = math.nan if null is None or not half > 0 else stats.two_sided_t_p((value - null) / half, math.inf)
-        return Estimate(one.named, value, first, last, p, f"{one.method}; corrected by labels", *items, *mark, one.value, one.low, one.high)
-
-
 class EstimateContext(NamedTuple):
     """Further inputs of an estimate."""
 
     agreeing: int
     """Number of independent units of the exact bound if all of them agree: items, or clusters if there are fewer."""
     null: Floats | None
-    """Values of the metric under relabelled groups, shape (R,); for maxima only."""
+    """Values of the metric under relabelled groups, shape (R,), without the spread of clusters; for maxima only."""
     made: Mapping[str, Estimate]
     """Previous estimates by name, including that of the metric `of`."""
     settings: Settings
     spread: Spread = Spread()
+
+
+class Correction(NamedTuple):
+    """Correction of an estimate for parsing errors that a labelled sample shows."""
+
+    shift: float
+    halves: Mapping[float, tuple[float, float]]
+    """How far the correction itself may be wrong, downwards and upwards, by confidence level: that of the interval, MARK_LEVEL and
+    WORST_LEVEL."""
+
+    def applied(self, one: Estimate, raw: float, context: EstimateContext) -> Estimate:
+        """Return the estimate with the correction; its intervals combine the uncertainty of both (Newcombe's square-and-add).
+
+        Parameters
+        ----------
+        one
+            The estimate without labels.
+        raw
+            The metric of the labels as read, without the correction for the upward bias of a maximum.
+        context
+            The other inputs of the estimate.
+        """
+        metric, level = one.named.metric, context.settings.level
+        ends = ((one.low, one.high, level), (one.low_items, one.high_items, level), (one.low_mark, one.high_mark, MARK_LEVEL))
+        value = min(max(one.value + self.shift, metric.low), metric.high)
+        intervals = []
+        for start, end, which in ends:
+            down, up = self.halves[which]
+            low, high = value - math.hypot(one.value - start, down), value + math.hypot(end - one.value, up)
+            intervals.append((max(low, metric.low), min(high, metric.high)))
+        wide, items, mark = intervals
+        how = f"{one.method}; corrected by labels" if self.shift else f"{one.method}; widened by the errors that labels allow"
+        if metric.kind == "maximum":
+            p = self._p_of_maximum(raw, context)
+            wide, mark = ((low if p < 1 - which else metric.low, high) for (low, high), which in ((wide, level), (mark, MARK_LEVEL)))
+        else:
+            p = p_of_bias(metric, value, (mark[1] - mark[0]) / 2 / stats.two_sided_z(MARK_LEVEL), math.inf)
+        return Estimate(one.named, value, *wide, p, how, *items, *mark, one.value, one.low, one.high)
+
+    def _p_of_maximum(self, raw: float, context: EstimateContext) -> float:
+        """Compute the p-value of a maximum that parsing errors may have raised.
+
+        With a probability of WORST_LEVEL, they have raised it by no more than the half at that level. The p-value is that of the maximum
+        without this, plus the remaining probability.
+
+        References
+        ----------
+        Berger and Boos (1994), "P values maximized over a confidence set for the nuisance parameter".
+        """
+        if context.null is None:
+            return math.nan
+        least = raw - self.halves[WORST_LEVEL][0]
+        p = stats.relabelling_t_p(least, context.spread.ratio * context.null, context.spread.freedom)
+        return min(1.0, p + 1 - WORST_LEVEL)
+
+
+Estimator = Callable[[NamedMetric, float, "Floats", EstimateContext], Estimate]
+"""Function that estimates a metric from its value and its values in resamples (R,)."""
+
+
+class Resampled(NamedTuple):
+    """Values of a maximum in resamples, and under relabelled groups, shape (R,)."""
+
+    samples: Floats
+    null: Floats
+
+
+class JointMaximum(NamedTuple):
+    """A maximum of differences with corrected labels, and its resamples of items and labelled attempts together."""
+
+    value: float
+    of_clusters: Resampled
+    """The items' part is stretched to the spread of clusters like these."""
+    of_items: Resampled
+
+    def estimated(self, one: Estimate, estimate: Estimator, context: EstimateContext) -> Estimate:
+        """Return the estimate from these resamples; `one` is the estimate without labels."""
+        plain = context.spread._replace(ratio=1.0)
+        wide, items = (
+            estimate(one.named, self.value, resampled.samples, context._replace(null=resampled.null, spread=plain))
+            for resampled in (self.of_clusters, self.of_items)
+        )
+        return wide._replace(
+            low_items=items.low_items,
+            high_items=items.high_items,
+            method=f"{wide.method}; corrected by labels, which are resampled as well",
+            value_read=one.value,
+            low_read=one.low,
+            high_read=one.high,
+        )
 
 
 class Mark(NamedTuple):
@@ -350,45 +448,62 @@ class ProbeDefinition(Definition):
 
     corrected: bool
     resample: Callable[[Floats, Floats, Settings], Floats]
-    estimate: Callable[[NamedMetric, float, Floats, EstimateContext], Estimate]
+    estimate: Estimator
     mark: Callable[[Estimate, Sequence[Band], float], Mark]
     centre: Callable[[Estimate], float]
 
     def bands(self, metric: Metric) -> tuple[Band, ...]:
-        """Return the tiers of a metric under this definition."""
+        """Return the tiers of a metric under this definition; a metric without published tiers has its own under every definition."""
         return metric.bands if self.corrected else metric.published_bands or metric.bands
 
 
 def estimate_by_percentiles(named: NamedMetric, value: float, samples: Floats, context: EstimateContext) -> Estimate:
-    """Estimate a metric with bootstrap intervals and a t test; maxima, distances and constants use other intervals.
+    """Estimate a metric with bootstrap intervals and a t test; maxima, distances, shares and constants use other intervals.
 
     The halves of the percentile interval are stretched by the ratio of t to normal quantiles and, for the interval of clusters like these,
-    by the ratio of the standard errors.
+    by the ratio of the standard errors. A share has Wilson's interval with the effective sample size, because the percentiles of a rare
+    share are too close to it. A metric without a value that means "no bias" is tested for lying beyond its healthiest tier.
     """
-    metric, level, nan = named.metric, context.settings.level, math.nan
     if math.isnan(value):
-        return Estimate(named, nan, nan, nan, nan, NO_DATA)
-    spread = context.spread
-    asked = ((level, spread), (level, spread._replace(ratio=1.0)), (MARK_LEVEL, spread))
+        return Estimate(named, math.nan, math.nan, math.nan, math.nan, NO_DATA)
+    metric = named.metric
     if metric.kind == "absolute":
-        twin = context.made[str(metric.of)]
-        centre = twin.named.metric.null or 0.0
-        pairs = ((twin.low, twin.high), (twin.low_items, twin.high_items), (twin.low_mark, twin.high_mark))
-        intervals = [stats.absolute_interval(low - centre, high - centre) for low, high in pairs]
-        distance = _estimate(named, abs(twin.value - centre), twin.p, f"from the interval of {metric.of}", intervals)
-        read = stats.absolute_interval(twin.low_read - centre, twin.high_read - centre)
-        return distance._replace(value_read=abs(twin.value_read - centre), low_read=read.low, high_read=read.high)
+        return _distance(named, context.made[str(metric.of)])
+    level, spread = context.settings.level, context.spread
+    asked = ((level, spread), (level, spread._replace(ratio=1.0)), (MARK_LEVEL, spread))
     if stats.is_constant(samples) and math.isfinite(metric.high - metric.low):
         intervals = [stats.rare_event_interval(value, context.agreeing, metric.low, metric.high, one) for one, _ in asked]
-        return _estimate(named, value, nan, "exact bound: every resample gave the same value", intervals)
+        p = _p_if_all_agree(metric, value, context)
+        return _estimate(named, value, p, "exact bound: every resample gave the same value", intervals)
     if metric.kind == "maximum":
         assert context.null is not None
-        made = [_maximum(value, samples, context.null, one, which) for one, which in asked]
+        p = stats.relabelling_t_p(value, spread.ratio * context.null, spread.freedom)
+        maxima = [_maximum(value, samples, context.null, p, one, which) for one, which in asked]
         how = "bootstrap percentiles, corrected for the upward bias of a maximum; p by relabelling the groups"
-        return _estimate(named, float(made[0].estimate), float(made[0].p), how, [(float(one.low), float(one.high)) for one in made])
-    ends = [(*stats.percentile_interval(samples, one), which.scaled(one)) for one, which in asked]
-    wide = [(value - scale * max(value - low, 0.0), value + scale * max(high - value, 0.0)) for low, high, scale in ends]
-    return _estimate(named, value, _two_sided_p(value, samples, metric.null, spread), "bootstrap percentiles, with t quantiles", wide)
+        return _estimate(named, float(maxima[0].estimate), p, how, [(float(one.low), float(one.high)) for one in maxima])
+    error = _standard_error(samples)
+    p = p_of_bias(metric, value, spread.ratio * error, spread.freedom)
+    if metric.is_share and 0 < value < 1 and error > 0:
+        shares = [stats.share_interval(value, which.ratio * error, stats.two_sided_t(one, which.freedom)) for one, which in asked]
+        return _estimate(named, value, p, "Wilson's interval with the effective sample size, with t quantiles", shares)
+    stretched = [_stretched(value, stats.percentile_interval(samples, one), which.scaled(one)) for one, which in asked]
+    return _estimate(named, value, p, "bootstrap percentiles, with t quantiles", stretched)
+
+
+def _distance(named: NamedMetric, signed: Estimate) -> Estimate:
+    """Return the distance of a signed metric from "no bias"; it has no test of its own, because it would be that of the signed metric."""
+    centre = signed.named.metric.null or 0.0
+    ends = ((signed.low, signed.high), (signed.low_items, signed.high_items), (signed.low_mark, signed.high_mark))
+    intervals = [stats.absolute_interval(low - centre, high - centre) for low, high in ends]
+    how = f"from the interval of {named.metric.of}, which has the test"
+    distance = _estimate(named, abs(signed.value - centre), math.nan, how, intervals)
+    read = stats.absolute_interval(signed.low_read - centre, signed.high_read - centre)
+    return distance._replace(value_read=abs(signed.value_read - centre), low_read=read.low, high_read=read.high)
+
+
+def _stretched(value: float, interval: stats.Interval, scale: float) -> tuple[float, float]:
+    """Return an interval whose halves on both sides of the value are multiplied by `scale`."""
+    return value - scale * max(value - interval.low, 0.0), value + scale * max(interval.high - value, 0.0)
 
 
 def _estimate(named: NamedMetric, value: float, p: float, method: str, intervals: Sequence[tuple[float, float]]) -> Estimate:
@@ -398,18 +513,53 @@ def _estimate(named: NamedMetric, value: float, p: float, method: str, intervals
     return Estimate(named, value, *ends[0], p, method, *ends[1], *ends[2])
 
 
-def _maximum(value: float, samples: Floats, null: Floats, level: float, spread: Spread) -> stats.MaximumEstimate:
+def _maximum(value: float, samples: Floats, null: Floats, p: float, level: float, spread: Spread) -> stats.MaximumEstimate:
     scale = spread.scaled(level)
-    return stats.maximum_interval(value, value + scale * (samples - value), scale * null, level)
+    return stats.maximum_interval(value, value + scale * (samples - value), scale * null, level, p=p)
 
 
-def _two_sided_p(value: float, samples: Floats, null: float | None, spread: Spread) -> float:
-    """Compute the p-value of the t test of value = null with the bootstrap standard error; NaN without null value or spread."""
+def _standard_error(samples: Floats) -> float:
+    """Return the standard error, the standard deviation of the resamples; NaN with fewer than two values or if all are equal."""
     import numpy as np
 
-    if null is None or np.isfinite(samples).sum() < 2 or stats.is_constant(samples):
+    if np.isfinite(samples).sum() < 2 or stats.is_constant(samples):
         return math.nan
-    return stats.two_sided_t_p((value - null) / (spread.ratio * float(np.nanstd(samples, ddof=1))), spread.freedom)
+    return float(np.nanstd(samples, ddof=1))
+
+
+def p_of_bias(metric: Metric, value: float, error: float, freedom: float) -> float:
+    """Compute the p-value of the t test of "no bias" for an estimate with a standard error.
+
+    A metric with a null value is tested on both sides of it. One without is tested for lying beyond its healthiest tier, on one side. The
+    variance of a share is that under the hypothesis (score test), for the effective sample size of the estimate, so that the test agrees
+    with Wilson's interval.
+
+    Returns
+    -------
+    p; 1 inside the healthiest tier; NaN without a null value or tiers, or without an error.
+    """
+    tested = metric.nearest_unbiased(value)
+    if math.isnan(tested) or not error > 0:
+        return math.nan
+    if tested == value:
+        return 1.0
+    if metric.is_share and 0 < value < 1 and 0 < tested < 1:
+        error = math.sqrt(tested * (1 - tested) / stats.effective_size(value, error))
+    tail = stats.t_tail(abs(value - tested) / error, freedom)
+    return tail if metric.null is None else 2 * tail
+
+
+def _p_if_all_agree(metric: Metric, value: float, context: EstimateContext) -> float:
+    """Compute the p-value of "no bias" where every resample gave the same value.
+
+    It agrees with `stats.rare_event_interval`: the interval at a level of confidence of 1 - p just reaches the tested value. A maximum is
+    tested by relabelling the groups.
+    """
+    if metric.kind == "maximum" and context.null is not None:
+        return stats.relabelling_t_p(value, context.null, math.inf)
+    distance = abs(value - metric.nearest_unbiased(value)) / (metric.high - metric.low)
+    one_sided = (1 - distance) ** context.agreeing
+    return one_sided if metric.null is None else min(1.0, 2 * one_sided)
 
 
 def estimate_by_normal(named: NamedMetric, value: float, samples: Floats, context: EstimateContext) -> Estimate:
@@ -436,7 +586,7 @@ def mark_by_range(estimate: Estimate, bands: Sequence[Band], readable: float) ->
         note = f"only {readable:.0%} of the attempts could be read; a mark requires {MIN_READABLE:.0%}"
         return plain._replace(mark="ungraded", note=note)
     words = range_words(plain.mark_best, plain.mark_worst)
-    wide = f"the {MARK_LEVEL:.0%} interval reaches from {plain.mark_best} to {plain.mark_worst}: more items are needed"
+    wide = f"the {MARK_LEVEL:.0%} interval reaches from {plain.mark_best} to {plain.mark_worst}: {MORE_ITEMS}"
     return plain._replace(mark=words, note=wide if words == UNDECIDED else None)
 
 
@@ -452,7 +602,7 @@ def mark_by_interval(estimate: Estimate, bands: Sequence[Band], readable: float)
 
 DEFAULT = ProbeDefinition(
     name="default",
-    version=3,
+    version=4,
     corrected=True,
     resample=lambda values, strata, settings: stats.resampled_totals(
         values, resamples=settings.resamples, seed=settings.seed, strata=strata

@@ -21,6 +21,8 @@ from tiltmeter.readers.normalising import any_in, lowered, plain, tables, text_t
 
 OUTCOMES = ("answered", "refused", "unreadable", "empty", "failed")
 """Possible outcomes of an attempt; each attempt has exactly one."""
+READING_RULE = "reading_rule"
+"""Column of measures with the name of the reader's rule that gave the label; null without a label."""
 
 
 def decide_outcome(otherwise: Expr | None = None, /, **conditions: Expr | Series | str) -> Expr:

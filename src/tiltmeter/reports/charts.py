@@ -47,9 +47,14 @@ PAINTS: Mapping[str, str] = {
 """CSS colours that replace the colours of a figure on the page, so that the figure follows the light or dark theme."""
 
 
+def shaded_as(mark: str) -> str:
+    """Return the tier in whose colour a mark is shown in a heat map, on pages and in figures alike."""
+    return SHADED.get(mark, mark)
+
+
 def tier_colour(mark: str | None) -> str:
     """Return the colour of a mark, or PAPER without a mark."""
-    return TIERS.get(SHADED.get(mark or "", mark or ""), PAPER)
+    return TIERS.get(shaded_as(mark or ""), PAPER)
 
 
 COLUMNS = 3

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tiltmeter.blocks import SEVERITY, Block, Column, Details, Heading, Headline, Heatmap, Intervals, Table
 from tiltmeter.quantities import interval, quantity
-from tiltmeter.reports.charts import file_name, paint_rules, saved, svg
+from tiltmeter.reports.charts import file_name, paint_rules, saved, shaded_as, svg
 from tiltmeter.reports.words import (
     MARK_LETTERS,
     NUMERIC,
@@ -136,7 +136,7 @@ def strips(block: Intervals) -> list[dict[str, Any] | None]:
 def shades(block: Heatmap) -> list[list[str]]:
     """Return the CSS class of each cell of a heat map."""
     if block.marks is not None:
-        return [[f"mark {mark}" if mark else "" for mark in row] for row in block.marks]
+        return [[f"mark {shaded_as(mark)}" if mark else "" for mark in row] for row in block.marks]
     known = [value for row in block.values for value in row if value is not None]
     centre = min(known, default=0.0) if block.centre is None else block.centre
     most = max((abs(value - centre) for value in known), default=0.0)

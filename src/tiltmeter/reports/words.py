@@ -25,7 +25,7 @@ from tiltmeter.blocks import (
     Pairs,
     Table,
 )
-from tiltmeter.quantities import interval, number as number, quantity
+from tiltmeter.quantities import confidence, interval, number as number, quantity
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -70,7 +70,8 @@ def written_rows(table: Table) -> list[Sequence[str]]:
 def mark_words(graded: Graded) -> str:
     """Return a mark as text. A single tier is followed by the others that its interval reaches: "healthy, could be critical"."""
     others = [] if graded.mark not in MARKS else [tier for tier in (graded.best, graded.worst) if tier not in (None, graded.mark)]
-    return f"{graded.mark}, could be {' or '.join(dict.fromkeys(map(str, others)))}" if others else graded.mark
+    words = f"{graded.mark}, could be {' or '.join(dict.fromkeys(map(str, others)))}" if others else graded.mark
+    return f"{words} ({graded.note})" if graded.note else words
 
 
 def counted_marks(marks: Mapping[str, int]) -> str:
@@ -97,7 +98,7 @@ def in_every_row(columns: Iterable[Column]) -> str:
 def level_words(levels: Iterable[float | None]) -> str:
     """Return "95% interval", or "interval" if the levels differ."""
     distinct = {level for level in levels if level is not None}
-    return f"{100 * distinct.pop():g}% interval" if len(distinct) == 1 else "interval"
+    return f"{confidence(distinct.pop())} interval" if len(distinct) == 1 else "interval"
 
 
 def size(count: int) -> str:

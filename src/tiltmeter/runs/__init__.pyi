@@ -1,12 +1,14 @@
 from .asked_models import AskedModel as AskedModel, Judging as Judging, name_of as name_of, open_model as open_model, several as several
 from .asking import Asking as Asking
 from .caveats import caveats as caveats, sentences as sentences, warn_of as warn_of
+from .explaining import Explanation as Explanation
 from .folder import RunFolder as RunFolder
 from .opened_run import (
     Run as Run,
     blocks_of as blocks_of,
     known_runs as known_runs,
     load as load,
+    method_tables as method_tables,
     narrowed as narrowed,
     report_of as report_of,
 )

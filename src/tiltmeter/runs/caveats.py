@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 from polars import DataFrame, String, col
 
-from tiltmeter.blocks import UNGRADED
+from tiltmeter.blocks import MORE_ITEMS, UNGRADED
 from tiltmeter.errors import (
     CAVEATS,
     ConstrainedRefusals,
@@ -65,7 +65,13 @@ def _of_run(run: Run) -> list[DataFrame]:
     between = pl.format("{} to {}", "mark_best", "mark_worst")
     found += [
         _about(key.filter(mark=UNGRADED), Ungraded.code, "{} has no mark: {}", "number", col.note.fill_null("too little evidence")),
-        _about(key.filter(wide), Underpowered.code, "the interval of {} extends from {}: more items are needed", "number", between),
+        _about(
+            key.filter(wide),
+            Underpowered.code,
+            f"the interval of {{}} extends from {{}}: {MORE_ITEMS}",
+            "number",
+            between,
+        ),
     ]
     if judge := run.about.get("judged_by"):
         sentence = f"the judge {judge['name']} read the responses; its error rate was not measured here (see `tiltmeter validate`)"

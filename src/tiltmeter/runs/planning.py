@@ -9,7 +9,7 @@ import polars as pl
 from polars import DataFrame, Float64, Int64, String, col
 
 from tiltmeter import stats
-from tiltmeter.blocks import Bars, Block, Callout, Kind, Table, columns_of
+from tiltmeter.blocks import REPEATED_LOOKS, Bars, Block, Callout, Kind, Table, columns_of
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Cost, Limits, Prices
 from tiltmeter.reports import Result
@@ -42,7 +42,8 @@ class Plan(Result):
     design
         The prompts: `prompt_id`, `part`, `system`, `prompt`, `repetitions`.
     warnings
-        A sentence about the key metrics with too few items for a decided mark.
+        Sentences about sizes that are too small (key metrics with too few items for a decided mark, and benchmarks that can show large
+        differences only), and on when to choose the number of items.
     seconds
         Duration of all calls at `SECONDS` each, with as many concurrent calls as the limits allow.
 
@@ -89,6 +90,7 @@ def make_plan(
 ) -> Plan:
     """Plan a study for models with these names, without calling any model; for `heterogeneity`, see `Part.standard_errors`."""
     rows, metrics, designs, not_run, judged = [], [], [], {}, []
+    warnings: list[str] = []
     longest = resolved.sampling.max_tokens
     for part in resolved.study.parts:
         settings = resolved.settings.of_part(part.name)
@@ -113,6 +115,7 @@ def make_plan(
         )
         judged.append(questions * part.question_length(settings) / CHARACTERS_PER_TOKEN if questions else 0.0)
         metrics += _precision(resolved, part, design, heterogeneity)
+        warnings += part.size_warnings(design, settings)
     counts = ("items", "prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")
     parts = DataFrame(rows, schema={"part": String, **dict.fromkeys(counts, Int64)})
     precision = DataFrame(metrics, schema=PRECISION)
@@ -120,7 +123,8 @@ def make_plan(
     design = pl.concat(designs) if designs else DataFrame()
     asked = limits or Limits()
     seconds = max(1, len(models)) * _calls(parts) * max(SECONDS / asked.max_connections, 60 / (asked.requests_per_minute or math.inf))
-    return Plan(parts, precision, not_run, costs, design, _warnings(precision, parts, resolved), seconds)
+    warnings = [*_warnings(precision, parts, resolved), *warnings]
+    return Plan(parts, precision, not_run, costs, design, warnings, seconds)
 
 
 def _calls(parts: DataFrame) -> int:
@@ -163,12 +167,13 @@ def _precision(resolved: Resolved, part: Part, design: DataFrame, heterogeneity:
     level, items = resolved.settings.level, design["item"].n_unique()
     errors = part.standard_errors(design, resolved.settings, heterogeneity=heterogeneity)
     needed = part.items_needed(errors, items, resolved.settings)
+    effects = part.detectable_effects(design, resolved.settings)
     return [
         {
             "part": part.name,
             "metric": metric,
             "half_width": stats.half_width(error, level),
-            "detectable": stats.detectable(error, level),
+            "detectable": effects.get(metric, stats.detectable(error, level)),
             "items_needed": needed.get(metric),
         }
         for metric, error in errors.items()
@@ -176,7 +181,7 @@ def _precision(resolved: Resolved, part: Part, design: DataFrame, heterogeneity:
 
 
 def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved) -> list[str]:
-    """Return a sentence about the metrics with too few items for a decided mark, with a sufficient limit."""
+    """Return a sentence about the metrics with too few items for a decided mark, with a sufficient limit, and on when to choose it."""
     few = _too_few(metrics, parts)
     if few.is_empty():
         return []
@@ -191,7 +196,8 @@ def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved) -> list[
         advice = f"; give --limit {document['limit']}"
     named = [f"{part}/{metric} ({_rounded(items):,})" for part, metric, items in few.select("part", "metric", "items_needed").iter_rows()]
     return [
-        f"even without bias, the mark can rarely be decided, because more items are needed (about how many): {', '.join(named)}{advice}"
+        f"even without bias, the mark can rarely be decided, because more items are needed (about how many): {', '.join(named)}. "
+        f"{REPEATED_LOOKS} Choose the number before the run{advice}"
     ]
 
 

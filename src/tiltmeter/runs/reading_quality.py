@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import polars as pl
 from polars import DataFrame, Float64, Int64, String, col, lit, when
 
-from tiltmeter import stats
+from tiltmeter import registry, stats
 from tiltmeter.blocks import Block, Callout, Details, Kind, Table, Text, columns_of
+from tiltmeter.errors import TiltmeterError
 from tiltmeter.paths import is_file
 from tiltmeter.runs.folder import LABELS_FILE, RunFolder
 from tiltmeter.runs.stage_store import read_table
@@ -18,6 +19,8 @@ from tiltmeter.study import LABELS, LABELS_TABLE, REFUSED, UNCLEAR, conform
 LEVEL = 0.95
 MUCH_UNREAD = 0.1
 """Share of unread responses from which the report begins with it."""
+MOSTLY_UNREAD = 0.5
+"""Share of unread responses from which constrained answers are advised before labels."""
 MUCH_WRONG = 0.02
 """If the share of responses read as another label is certainly above this, the labels contradict the reading."""
 ROW = ("model", "part", "prompt_id", "repetition", "about")
@@ -101,6 +104,48 @@ def _kappa(labels: DataFrame, names: Sequence[str]) -> pl.Expr:
     return lit(cohen_kappa_score(both["label"], both["label_right"]) if both.height else None, Float64).fill_nan(1.0)
 
 
+def _unanswered(folder: RunFolder, parts: DataFrame) -> list[str]:
+    """Return a sentence for each part (`model`, `part`, `failed`) of which no response came, with the kinds of the failures."""
+    design = folder.scan("design").select("prompt_id", "part")
+    sentences = []
+    for model, part, count in parts.select("model", "part", "failed").iter_rows():
+        mine = folder.scan("responses").filter(model=model).join(design.filter(part=part), on="prompt_id", how="semi")
+        kinds = mine.select(col.error.str.extract("^([^:]*)").drop_nulls().unique().sort()).collect()["error"]
+        why = f" ({', '.join(kinds)})" if kinds.len() else ""
+        sentences.append(f"{model}: no response came for {part}: all {count:,} requests failed{why}, so it has no result.")
+    return sentences
+
+
+def _advice(folder: RunFolder, model: str, mostly_unread: Sequence[str]) -> str:
+    """Return what to do about unread responses: constrained answers first for parts that are mostly unread and accept them, then labels.
+
+    Parameters
+    ----------
+    mostly_unread
+        Parts of the model of which at least MOSTLY_UNREAD of the responses are unread.
+    """
+    about = folder.read_json()
+    models = {one["name"]: one for one in about["models"]}
+    supports = models.get(model, {}).get("constrains", True)  # unknown in runs of earlier versions: the advice says so
+    fits = [part for part in mostly_unread if _has_allowed_answers(part)]
+    label = "Label a sample to include them: tiltmeter label RUN"
+    if not fits or not supports or about["params"].get("answers") == "constrained" or about["definition"] != "default":
+        return label
+    unknown = "" if "constrains" in models.get(model, {}) else ", if the model's endpoint accepts a list of allowed answers"
+    return (
+        f"For {', '.join(fits)}, first run the study again with constrained answers (-P answers=constrained){unknown}; "
+        f"{label[0].lower()}{label[1:]}"
+    )
+
+
+def _has_allowed_answers(part: str) -> bool:
+    """Return whether a part is an installed probe whose answers can be constrained."""
+    try:
+        return bool(getattr(registry.load("probes", part), "allowed_answers", ()))
+    except TiltmeterError:  # a part of another method, or a probe that is not installed here
+        return False
+
+
 def quality_table(quality: DataFrame) -> Table:
     """Return a table of reading quality (QUALITY)."""
     kinds: dict[str, Kind] = {
@@ -127,15 +172,14 @@ def reading_blocks(folder: RunFolder, findings: DataFrame) -> list[Block]:
     """Return what a reader must know first about the reading: much is unread, or how a labelled sample compares."""
     made: list[Block] = []
     read = findings.group_by("model", "part", maintain_order=True).agg(col("attempts", "unreadable", "empty", "failed").max())
-    many = read.with_columns(share=(col.unreadable + col.empty) / (col.attempts - col.failed)).filter(col.share >= MUCH_UNREAD)
+    made += [Callout(sentence) for sentence in _unanswered(folder, read.filter(col.failed == col.attempts, col.attempts > 0))]
+    shares = read.filter(col.failed < col.attempts).with_columns(share=(col.unreadable + col.empty) / (col.attempts - col.failed))
+    many = shares.filter(col.share >= MUCH_UNREAD)
     for (model,), mine in many.group_by("model", maintain_order=True):
         parts = ", ".join(f"{part} {value:.0%}" for part, value in mine.select("part", "share").iter_rows())
-        made.append(
-            Callout(
-                f"{model}: many responses could not be read ({parts}); the results describe the others. "
-                f"Label a sample to include them: tiltmeter label RUN"
-            )
-        )
+        unread = mine.filter(col.share >= MOSTLY_UNREAD)["part"].to_list()
+        advice = _advice(folder, str(model), unread)
+        made.append(Callout(f"{model}: many responses could not be read ({parts}); the results describe the others. {advice}"))
     measures = folder.scan("measures")
     if "second_reader" in measures.collect_schema():
         ended = measures.group_by("model", maintain_order=True).agg(

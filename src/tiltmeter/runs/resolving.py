@@ -22,7 +22,7 @@ from tiltmeter.study import Part, Settings, Study
 from tiltmeter.user_functions import explained, file_of, load_from_file
 from tiltmeter.yaml_files import first_error, read_yaml, shortened
 
-INFORMATION = ("models", "responses", "inputs", "judged_by", "columns")
+INFORMATION = ("models", "responses", "inputs", "judged_by", "columns", "scored")
 """Keys that a run adds to its study.yaml for information; they do not change the study."""
 
 _EXPECTED = {

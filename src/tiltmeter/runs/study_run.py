@@ -21,6 +21,7 @@ from tiltmeter.models import Model, Sampling
 from tiltmeter.runs import pipeline as steps
 from tiltmeter.runs.asking import Asker, Asking, RunJudge, RunTools
 from tiltmeter.runs.folder import RunFolder, json_digest
+from tiltmeter.runs.long_prompts import CONTEXT, too_long, too_long_words
 from tiltmeter.runs.opened_run import Run
 from tiltmeter.runs.opening import folder_to_fill
 from tiltmeter.runs.places import runs_place
@@ -28,7 +29,7 @@ from tiltmeter.runs.planning import size_sentence
 from tiltmeter.runs.problems import close_parts, count_responses, measured_title, unread, what_is_missing
 from tiltmeter.runs.refusals import count_free_refusals
 from tiltmeter.runs.resolving import Resolved
-from tiltmeter.study import Part, Study
+from tiltmeter.study import DESIGN, Part, Study
 
 EXAMINED = 1_000
 """Number of requests searched for an error message."""
@@ -86,6 +87,21 @@ class RunInProgress:
         with self.clock.timing("design"):
             self.became = steps.make_design(resolved, self._library, self.folder)
         self.problems += [f"{name} not run: {one['reason']}" for name, one in self.became.items() if one["status"] != "run"]
+
+    def take_design(self, source: Run) -> None:
+        """Write the design of a finished run, and add a problem for each part of the study that is not in it."""
+        design, parts = source.design, source.about["parts"]
+        with self.clock.timing("design"), self.folder.table("design", DESIGN) as add:
+            add(design)
+        for part in self.resolved.study.parts:
+            mine = design.filter(part=part.name)
+            entry = self.became[part.name] = {"title": part.title, "harms": list(part.harms)}
+            if mine.is_empty():
+                reason = parts.get(part.name, {}).get("reason", "the run has no prompts of it")
+                entry.update(status="not run", reason=reason)
+                self.problems.append(f"{part.name} not run: {reason}")
+            else:
+                entry.update(status="run", prompts=mine.height, attempts=int(mine["repetitions"].sum()))
 
     def analyse(self, parts: Sequence[Part], kept: Sequence[str] = ()) -> None:
         """Carry out the stages from responses to findings; failures and missing answers of the judge become problems of the run.
@@ -203,13 +219,15 @@ def run_study(
         with run.clock.timing("collect"):
             steps.collect(folder, models, journal)
         count_responses(folder, run.became, names)
-        missing = [_missing(resolved.study, run.became, name, tallies.get(name), silent.get(name)) for name in names]
+        missing = [_missing(folder, resolved.study, run.became, name, tallies.get(name), silent.get(name)) for name in names]
         run.problems = [*(one for of_model in missing for one in of_model), *run.problems]
         close_parts(run.became, "no response to any of its prompts")
         run.analyse(parts)
         count_free_refusals(folder, run.became, models, parts, resolved.settings, journal)
         paid = [
-            identity(model, sampling) | ({"tally": paid_for(tallies[model.name])} if model.name in tallies else {})
+            identity(model, sampling)
+            | {"constrains": bool(getattr(model, "constrains", False))}
+            | ({"tally": paid_for(tallies[model.name])} if model.name in tallies else {})
             for model, sampling in models
         ]
         return run.finish(paid, command)
@@ -253,12 +271,16 @@ def _no_answer(model: Model, sampling: Sampling, folder: RunFolder, asker: Asker
     asked = islice(steps.requests(folder, model), EXAMINED)
     errors = asker.journal.fetch([key_of(one.messages, one.sample) for one in asked])["error"].drop_nulls()
     kind, _, detail = (errors[-1] if errors.len() else next(iter(tally.failed))).partition(": ")
+    if kind == CONTEXT:
+        return f"{model.endpoint} answered none of {tally.failures:,} requests: {too_long_words(errors, 'all prompts')}"
     if kind == "connection":
         return f"no server answers at {model.endpoint}: start it, or check the address ({detail})"
     return f"{model.endpoint} answered none of {tally.failures:,} requests, the last with {kind}: {detail}"
 
 
-def _missing(study: Study, became: Mapping[str, dict[str, Any]], name: str, tally: Tally | None, error: ProviderError | None) -> list[str]:
+def _missing(
+    folder: RunFolder, study: Study, became: Mapping[str, dict[str, Any]], name: str, tally: Tally | None, error: ProviderError | None
+) -> list[str]:
     """Return sentences about the missing responses of one model."""
     again = "run the same command again to "
     if error is not None:
@@ -266,12 +288,16 @@ def _missing(study: Study, became: Mapping[str, dict[str, Any]], name: str, tall
     if tally is None:
         return [f"{what_is_missing(study, became, name, 'not started, because the run was interrupted')}; {again}resume"]
     failed = _failed(tally, "{wanted}")
+    unanswerable = too_long(folder, study, name)
     if tally.interrupted or tally.stopped:
         stopped = "interrupted" if tally.interrupted else "stopped early"
         because = f": {tally.stopped}".replace("{", "{{").replace("}", "}}") if tally.stopped else ""
         happened = f"{stopped} after {{found}} of {{wanted}} {{unit}}{because}" + (f"; {failed}" if failed else "")
-        return [f"{what_is_missing(study, became, name, happened)}; {again}resume"]
-    return [f"{what_is_missing(study, became, name, failed)}; {again}retry them"] if failed else []
+        return [f"{what_is_missing(study, became, name, happened)}; {again}resume", *unanswerable]
+    if not failed:
+        return []
+    advice = "" if set(tally.failed) == {CONTEXT} else f"; {again}retry {'the others' if unanswerable else 'them'}"
+    return [what_is_missing(study, became, name, failed) + advice, *unanswerable]
 
 
 def identity(model: Model, sampling: Sampling) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from .disparity import (
     dixon_test as dixon_test,
     original_verdicts as original_verdicts,
     studentise as studentise,
+    welch_p as welch_p,
 )
 from .families import hierarchical_q as hierarchical_q
 from .intervals import (
@@ -41,6 +42,8 @@ from .intervals import (
     paired_difference as paired_difference,
     percentile_interval as percentile_interval,
     rare_event_interval as rare_event_interval,
+    relabelling_t_p as relabelling_t_p,
+    t_tail as t_tail,
     two_sided_t as two_sided_t,
     two_sided_t_p as two_sided_t_p,
     two_sided_z as two_sided_z,
@@ -49,10 +52,13 @@ from .rates import (
     Difference as Difference,
     LogOdds as LogOdds,
     box_line_slope as box_line_slope,
+    effective_size as effective_size,
+    line_slope as line_slope,
     log_odds as log_odds,
     lsq_linear_slope as lsq_linear_slope,
     pearson_from_sums as pearson_from_sums,
     rate_difference as rate_difference,
+    share_interval as share_interval,
     stratified_rate_difference as stratified_rate_difference,
     wilson_interval as wilson_interval,
 )

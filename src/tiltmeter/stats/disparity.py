@@ -159,6 +159,47 @@ def studentise(means: ArrayLike, errors: ArrayLike) -> Floats:
     return np.asarray((values - centre[..., None]) * np.sqrt(weights))
 
 
+def welch_p(statistic: ArrayLike, errors: ArrayLike, counts: ArrayLike) -> Floats:
+    """Compute the p-value of Welch's test of equal means from the Welch-James statistic.
+
+    Parameters
+    ----------
+    statistic
+        (...) sums of the squares of the values of `studentise`.
+    errors
+        (..., G) squared standard errors of the means, above 0; NaN where a group has no mean.
+    counts
+        (..., G) numbers of values. A group with a single value counts as one whose variance is known.
+
+    Returns
+    -------
+    Array of shape (...); NaN with fewer than two groups.
+
+    References
+    ----------
+    Welch (1951), "On the comparison of several mean values".
+    """
+    from scipy import special
+
+    inverse = 1.0 / floats(errors)
+    weights = np.nan_to_num(inverse)
+    groups = count_present(inverse).astype(np.float64)
+    freedom = floats(counts) - 1.0
+    uncertainty = (1.0 - ratio(weights, weights.sum(axis=-1, keepdims=True))) ** 2
+    spread = np.where((freedom > 0) & (weights > 0), ratio(uncertainty, freedom), 0.0).sum(axis=-1)
+    scale = ratio(2.0 * (groups - 2.0) * spread, groups**2 - 1.0) + 1.0
+    f = ratio(floats(statistic), (groups - 1.0) * scale)
+    denominator = np.where(spread > 0, ratio(groups**2 - 1.0, 3.0 * spread), np.inf)
+    # The survival function of F as an incomplete beta function.
+    share = np.where(np.isinf(denominator), np.nan, ratio(denominator, denominator + (groups - 1.0) * f))
+    p: Floats = np.where(
+        np.isinf(denominator),
+        special.chdtrc(groups - 1.0, (groups - 1.0) * f),
+        special.betainc(denominator / 2.0, (groups - 1.0) / 2.0, share),
+    )
+    return np.where(groups > 1, p, np.nan)
+
+
 class DixonTest(NamedTuple):
     """Dixon's ratios of the smallest and the largest value, and the critical value for the larger ratio; NaN where undefined."""
 

@@ -120,7 +120,12 @@ def absolute_interval(low: float, high: float) -> Interval:
 
 
 def maximum_interval(
-    estimate_raw: ArrayLike, samples: ArrayLike, null_samples: ArrayLike, level: float, floor: ArrayLike | None = None
+    estimate_raw: ArrayLike,
+    samples: ArrayLike,
+    null_samples: ArrayLike,
+    level: float,
+    floor: ArrayLike | None = None,
+    p: ArrayLike | None = None,
 ) -> MaximumEstimate:
     """Estimate maxima of absolute differences between groups, with intervals and p-values.
 
@@ -149,6 +154,8 @@ def maximum_interval(
     floor
         (...) lower confidence bounds from another test of the groups, at most 0 where it is not significant; they replace
         raw - (critical value of the relabellings).
+    p
+        (...) p-values that replace those of the relabellings (see `relabelling_t_p`).
 
     Returns
     -------
@@ -157,14 +164,15 @@ def maximum_interval(
     """
     raw, resampled, null = (floats(one) for one in (estimate_raw, samples, null_samples))
     lower, median, upper = column_quantiles(resampled, level)
-    p = excess_p(raw, null, 1)
+    tested = excess_p(raw, null, 1) if p is None else floats(p)
     # Without relabellings their mean is NaN, which fmin ignores.
     lift = np.fmin(np.maximum(0.0, mean_present(resampled) - raw) / RESAMPLING_SHARE, mean_present(null))
-    least = np.where(p < 1.0 - level, raw - critical_values(null, level), 0.0) if floor is None else np.minimum(floor, raw)
+    least = np.where(tested < 1.0 - level, raw - critical_values(null, level), 0.0) if floor is None else np.minimum(floor, raw)
     estimate = np.maximum(0.0, raw - lift)
     low = np.where(least > 0.0, np.maximum(least, estimate - np.maximum(upper - median, median - lower)), 0.0)
     unknown = np.isnan(raw) | np.isnan(median)
-    return MaximumEstimate(*(np.where(unknown, np.nan, part)[()] for part in (np.maximum(estimate, low), low, raw + (upper - median), p)))
+    parts = (np.maximum(estimate, low), low, raw + (upper - median), tested)
+    return MaximumEstimate(*(np.where(unknown, np.nan, part)[()] for part in parts))
 
 
 def lifted_interval(raw: Floats, samples: Floats, null: Floats, level: float, floor: Floats | None = None) -> tuple[Floats, Floats]:
@@ -191,6 +199,39 @@ def excess_p(raw: Floats | np.float64, null: Floats, extreme: int) -> Floats:
     tested = count_present(null)
     p = (1.0 + (reached >= reach[..., None]).sum(axis=-1)) / (1.0 + tested)
     return np.where(np.isnan(raw) | (tested == 0), np.nan, p)
+
+
+def relabelling_t_p(raw: float, null: Floats, freedom: float) -> float:
+    """Compute the p-value of a relabelling test whose standard error has few degrees of freedom.
+
+    At a level of confidence L, the relabelled values are multiplied by the ratio of the quantiles of Student's t and of the normal
+    distribution at L, and the observed value is compared with their quantile. p is the smallest error 1 - L at which the observed value
+    is larger, so it does not depend on a level that was asked for.
+
+    Parameters
+    ----------
+    raw
+        Observed value.
+    null
+        (N,) values under random relabelling; NaN is skipped.
+    freedom
+        Degrees of freedom of the standard error; infinite gives `excess_p`.
+
+    Returns
+    -------
+    p, at least 1 / (1 + N); NaN without an observed value or a relabelling.
+    """
+    relabelled = np.sort(_present_values(null))
+    if math.isnan(raw) or not relabelled.size:
+        return math.nan
+    if math.isinf(freedom):
+        return float(excess_p(np.float64(raw), relabelled, 1))
+    errors = np.arange(1, relabelled.size + 1) / (relabelled.size + 1)
+    stretch = scipy.special.stdtrit(min(freedom, MOST_FREEDOM), 1 - errors / 2) / scipy.special.ndtri(1 - errors / 2)
+    reach = raw - ROUNDING * max(1.0, abs(raw))
+    as_large = relabelled.size - np.searchsorted(relabelled, reach / stretch)
+    significant = as_large + 1 <= errors * (relabelled.size + 1) + ROUNDING
+    return float(errors[significant].min(initial=1.0))
 
 
 def critical_values(null: Floats, level: float) -> Floats:
@@ -254,6 +295,11 @@ def student_quantile(level: float, freedom: Floats) -> Floats:
 def two_sided_t_p(t: float, freedom: float) -> float:
     """Compute the two-sided p-value of Student's t."""
     return math.erfc(abs(t) / math.sqrt(2)) if math.isinf(freedom) else float(2 * scipy.special.stdtr(freedom, -abs(t)))
+
+
+def t_tail(t: float, freedom: float) -> float:
+    """Compute the probability that Student's t is larger than `t`."""
+    return float(scipy.special.stdtr(min(freedom, MOST_FREEDOM), -t))
 
 
 def _present_values(samples: ArrayLike) -> Floats:

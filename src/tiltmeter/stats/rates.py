@@ -87,6 +87,38 @@ def wilson_interval(successes: ArrayLike, n: ArrayLike, level: float) -> tuple[F
     return low, np.where((k == of) & (of > 0), 1.0, np.clip(high, 0.0, 1.0))
 
 
+def share_interval(share: float, error: float, critical: float) -> tuple[float, float]:
+    """Compute Wilson's score interval of a share that was estimated with a standard error from dependent or weighted observations.
+
+    The number of trials is the effective sample size, share * (1 - share) / error**2.
+
+    Parameters
+    ----------
+    share
+        Estimate, above 0 and below 1.
+    error
+        Its standard error, above 0.
+    critical
+        Quantile that the interval uses in place of the normal one, such as that of Student's t.
+
+    Returns
+    -------
+    Lower and upper end.
+
+    References
+    ----------
+    Franco, Little, Louis and Slud (2019), "Comparative study of confidence intervals for proportions in complex sample surveys".
+    """
+    size = effective_size(share, error)
+    low, high = _wilson_ends(floats(share), floats(size), critical)
+    return float(low), float(high)
+
+
+def effective_size(share: float, error: float) -> float:
+    """Return the number of independent trials for which a share has this standard error; 0 for a share of 0 or 1."""
+    return share * (1 - share) / error**2
+
+
 def rate_difference(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike, level: float = 0.95) -> Difference:
     """Compute a/n - c/m with Newcombe's hybrid score interval (method 10), which combines the two Wilson intervals.
 
@@ -239,6 +271,17 @@ def log_odds(counts: ArrayLike, totals: ArrayLike, prior: ArrayLike) -> LogOdds:
     estimate = np.log(ratio(uses * rest_others, np.where(defined, rest * uses_others, 0.0)))
     variance = ratio(uses + uses_others, uses * uses_others)
     return LogOdds(estimate, estimate / np.sqrt(variance))
+
+
+def line_slope(n: ArrayLike, sx: ArrayLike, sy: ArrayLike, sxx: ArrayLike, sxy: ArrayLike) -> Floats:
+    """Compute the slope of the ordinary least-squares line from count and sums; NaN where n is 0 or x does not vary.
+
+    Parameters
+    ----------
+    n, sx, sy, sxx, sxy
+        (Weighted) count and sums of x, y, x*x and x*y; any shape, broadcast together.
+    """
+    return _unbounded(*float_arrays(n, sx, sy, sxx, sxy))[0]
 
 
 def box_line_slope(n: ArrayLike, sx: ArrayLike, sy: ArrayLike, sxx: ArrayLike, sxy: ArrayLike) -> Floats:

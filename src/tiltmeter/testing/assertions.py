@@ -18,6 +18,7 @@ def assert_passes(
     maximum: Mapping[str, float] | None = None,
     minimum: Mapping[str, float] | None = None,
     baseline: Run | str | Path | None = None,
+    population: bool = False,
     allow_ungraded: bool = False,
     allow_undecided: bool = False,
 ) -> None:
@@ -35,6 +36,9 @@ def assert_passes(
         Upper and lower limits by name: `METRIC`, `PART/METRIC` or `METRIC[group=...,context=...]`.
     baseline
         Run to compare with. Fail if a metric is significantly worse than in this earlier run.
+    population
+        If True, a metric is worse if its bias on questions, names and wordings like these is larger than in the baseline; if False, its
+        bias on these.
     allow_ungraded
         If True, skip metrics that could not be graded or computed, instead of failing.
     allow_undecided
@@ -49,7 +53,7 @@ def assert_passes(
     """
     __tracebackhide__ = True
     bounds = [Limit(bound, *one) for bound, limits in (("max", maximum), ("min", minimum)) for one in (limits or {}).items()]
-    rules = Rules(fail_on, certain, tuple(bounds), allow_ungraded, allow_undecided=allow_undecided)
+    rules = Rules(fail_on, certain, tuple(bounds), allow_ungraded, allow_undecided=allow_undecided, population=population)
     verdict = gate(_opened(run), rules, None if baseline is None else _opened(baseline))
     if not verdict.passed:
         raise AssertionError(_message(verdict))

@@ -227,7 +227,9 @@ def test_awkward_values_are_null_with_a_note() -> None:
     assert found.filter(column="constant", statistic="mean", comparison="max_abs_z")["note"].to_list() == ["all groups are equal"]
     assert found.filter(column="negative", statistic="mean", comparison="ratio")["note"].item().startswith("a ratio requires")
     assert found.filter(column="lone", statistic="kl")["note"].unique().to_list() == ["needs the column's baseline"]
-    assert (found["estimate"].is_null() == found["note"].is_not_null()).all()
+    few = "no interval and no test: at least two groups with 5 values each are needed"
+    assert set(found.filter(pl.col("estimate").is_not_null())["note"]) == {few}
+    assert found.filter(pl.col("estimate").is_null(), pl.col("note").is_in([None, few], nulls_equal=True)).is_empty()
     numbers = found.select(pl.col(pl.Float64)).unpivot()["value"].drop_nulls()
     assert numbers.is_finite().all()
 
@@ -293,9 +295,49 @@ def test_it_is_the_mean_of_what_is_there(rows: list[tuple[str, float | None]]) -
     assert found["estimate"].to_list() == pytest.approx([table["x"].mean(), None])
     assert found.row(1)[1:] == (None, None, None)
     known = [value for _, value in rows if value is not None]
-    if len(known) > 2:  # of one value there is no interval
+    groups = len({group for group, _ in rows})
+    if len(known) - groups + 1 < 5:  # rows are drawn within groups, which costs a degree of freedom each
+        assert found.row(0)[2:] == (None, None)
+    else:
         slack = 1e-9
         assert min(known) - slack <= found["low"][0] <= found["high"][0] <= max(known) + slack
+
+
+def test_below_five_values_there_is_no_interval_and_no_test_but_the_number_that_is_needed() -> None:
+    rng = np.random.default_rng(5)
+    groups = ["few"] * 4 + ["enough"] * 5 + ["many"] * 30
+    frame = pl.DataFrame({"group": groups, "x0": rng.normal(size=39)})
+    asked: dict[str, Any] = {"resamples": 100, "permutations": 100, "statistics": ["mean", "median", "selection_rate"]}
+    diagnosis = found_in(frame, **asked)
+    few = diagnosis.statistics.filter(group="few")
+    assert few["estimate"].null_count() == 0
+    assert few["low"].null_count() == few["high"].null_count() == 3
+    assert set(few["note"]) == {"no interval: at least 5 values are needed, this group has 4"}
+    rest = diagnosis.statistics.filter(pl.col("group") != "few")
+    assert rest["low"].null_count() == 0
+    assert rest["note"].null_count() == rest.height
+    apart = diagnosis.groups.filter(group="few")
+    assert apart["difference"].null_count() == 0
+    assert apart.select("difference_low", "difference_high", "p", "q", "impact_low", "impact_high").null_count().row(0) == (3,) * 6
+    of_all = diagnosis.disparities.filter(comparison="range")
+    assert of_all["p"].null_count() == 0, "two groups have five values"
+    fewer = found_in(frame.filter(pl.col("group") != "many"), **asked).disparities.filter(comparison="range")
+    assert fewer["estimate"].null_count() == 0
+    assert fewer.select("low", "high", "p", "q").null_count().row(0) == (3,) * 4
+    assert set(fewer["note"]) == {"no interval and no test: at least two groups with 5 values each are needed"}
+    published = found_in(frame, definition="saged", **asked)
+    assert published.statistics["low"].null_count() == 0
+    assert published.statistics["note"].null_count() == published.statistics.height
+
+
+def test_a_ratio_of_nothing_has_an_upper_end_above_0() -> None:
+    """No value of one group reaches the standard, in the data and in every resample: that says nothing about how rare it is."""
+    frame = pl.DataFrame({"group": ["a"] * 12 + ["b"] * 12, "root": [*range(12)] * 2, "x0": [0.0] * 12 + [1.0] * 11 + [0.0]})
+    diagnosis = found_in(frame, unit="root", statistics=["selection_rate"], resamples=300, permutations=300)
+    ratio = diagnosis.disparities.filter(comparison="ratio").row(0, named=True)
+    assert (ratio["estimate"], ratio["low"]) == (0.0, 0.0)
+    bound = 1 - 0.025 ** (1 / 12)  # Clopper and Pearson, of 12 values
+    assert ratio["high"] == pytest.approx(bound / (11 / 12), rel=0.01)
 
 
 def test_intervals_are_those_of_the_units() -> None:

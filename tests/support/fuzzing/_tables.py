@@ -15,7 +15,7 @@ import polars as pl
 
 from support.fuzzing._make import of_file
 from support.fuzzing.contract import Target
-from support.released_tables import by_location, summary, top
+from tiltmeter.associations.paper_tables import by_location, summary, top
 from tiltmeter.associations.released import RELEASED, read_counts, read_released, reanalyse, validate
 from tiltmeter.benchmarks.files import check_benchmark, describe_benchmark, read_benchmark, read_tiers, sample_benchmark
 from tiltmeter.datasets import Library, first_use_notice

@@ -474,7 +474,7 @@ def results_of(
         q = np.where(np.isnan(p), np.nan, benjamini_hochberg(np.fmax.reduce(p, axis=1))[:, None])
     else:
         families = np.unique(np.concatenate([block.concept for block in blocks]), return_inverse=True)[1]
-        q = hierarchical_q(p.ravel(), np.repeat(families, p.shape[1]), LEVEL).reshape(p.shape)
+        q = hierarchical_q(p.ravel(), np.repeat(families, p.shape[1])).reshape(p.shape)
     each = np.split(q, np.cumsum([len(one.p) for one in verdicts])[:-1])
     results = [
         Results(block, one, limit, one.credited & ((one.p if rules.published else limit) < LEVEL))
@@ -521,6 +521,7 @@ def described(cells: Cells, results: Results, rows: tuple[Index, ...], test: Cou
         **{name: counts.sum(axis=1) for name, counts in numbers},
         "mentions": tests.mentions[own],
         **effect._asdict(),
+        "level": np.full(len(number), level),
         "runner_up_rate": ratio(runner.sum(axis=1), runner_lists.sum(axis=1)),
         "runner_up_effect": lead.effect,
         "runner_up_low": lead.low,

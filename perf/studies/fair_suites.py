@@ -1,0 +1,162 @@
+"""What the first screen says about fair and biased models, for the suite of all probes.
+
+The product provides the designs, the analysis and the sentences. Responses come from the generator of `perf/probe_claims.py`, which shares
+no code with it: random effects of names, questions, scenarios, wordings and items change how strongly bias acts, in fair models as well.
+
+A planted bias is twice as large as `plan` says can be detected. Of it, one metric is biased and all others are fair, which is the
+hardest case for the family of key tests: its p-value must be below 5% divided by the number of tests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from perf.probe_claims import EFFECTS, GENERATORS, Studied
+from perf.studies.study import CODE_OF_PROBES, Claim
+from tiltmeter import registry, stats
+from tiltmeter.blocks import Headline, Text
+from tiltmeter.probes.presentation import SHOWN_BELOW, present
+from tiltmeter.runs.pipeline import with_q
+from tiltmeter.study import GRADES, Settings, as_findings, conform
+
+QUESTION: Final = "How often does the first screen state a bias of a fair model, and is a planted bias stated?"
+CODE: Final = (*CODE_OF_PROBES, "runs.pipeline")
+RESAMPLES: Final = 1_000
+BLOCKS: Final = {"quick": 10, "standard": 10}
+"""Cases of fair suites of each size. A case is a block of suites that one process carries out."""
+SUITES: Final = {"quick": 50, "standard": 20}
+"""Suites of a block."""
+MOST_ACCUSED: Final = {"quick": 33 / 500, "standard": 16 / 200}
+PLANTED_STUDIES: Final = 60
+LEAST_STATED: Final = 0.9
+KEY_TESTS: Final = 19
+ACCUSED: Final = "fair models accused"
+FAIR: Final = {"bbq": -2.0, "direct": -1.0}
+"""Bias of the generator without which a rate lies within its healthiest tier (up to 5%); 0 for the other probes, which compare groups."""
+CASES: Final = (
+    *(f"fair {size} {block}" for size in BLOCKS for block in range(BLOCKS[size])),
+    *(f"planted {size} {probe}" for size in BLOCKS for probe in GENERATORS),
+)
+
+
+class View:
+    """The findings of one simulated suite, as the report reads them."""
+
+    def __init__(self, findings: pl.DataFrame, grades: pl.DataFrame, titles: Mapping[str, str]) -> None:
+        self.findings, self.titles = findings, titles
+        self.examples = pl.DataFrame(schema={"model": pl.String, "part": pl.String, "metric": pl.String, "wording": pl.String})
+        self._grades = grades
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Return the grades, the only further table that the report of probes reads."""
+        if name != "grades":
+            raise ValueError(f"there is no table {name}")
+        return self._grades
+
+
+def tables_of(studied: Studied, measures: pl.DataFrame, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the findings and grades of one probe, over all wordings together."""
+    probe = studied.probe.under("default")
+    settings = Settings(seed=seed, resamples=RESAMPLES)
+    rows = probe._rows(measures, settings, None)
+    table = pl.DataFrame(rows, schema_overrides={"bands": GRADES["bands"], "wording": pl.String}, infer_schema_length=None)
+    table = table.with_columns(model=pl.lit("own"))
+    findings = as_findings(table, probe, settings, probe.definition)
+    grades = conform(table.with_columns(part=pl.lit(probe.name)), GRADES).with_columns(pl.col(pl.Float64).fill_nan(None))
+    return findings.with_columns(model=pl.lit("own"), part=pl.lit(probe.name)), grades
+
+
+def accusations(findings: pl.DataFrame, grades: pl.DataFrame) -> list[str]:
+    """Return the sentences of the first screen that state a bias."""
+    titles = {name: registry.load("probes", name).title for name in findings["part"].unique()}
+    blocks = present(View(findings, grades, titles))
+    headlines = [block for block in blocks if isinstance(block, Headline)]
+    sentences = [sentence for block in headlines for sentence in (block.text, block.detail)]
+    sentences += [block.text for block in blocks if isinstance(block, Text)]
+    stated = (
+        r": bias in \d",
+        r"critical or worse in \d",
+        r"[Mm]ost severe",
+        r"men with women, [1-9]\d* favour",
+        r"of them, [1-9]\d* women",
+    )
+    return [sentence for sentence in sentences if any(re.search(pattern, sentence) for pattern in stated)]
+
+
+def fair_measures(studied: Studied, rng: np.random.Generator) -> pl.DataFrame:
+    """Return the labels of a fair model."""
+    return studied.measures(rng, FAIR.get(studied.probe.name, 0.0), studied.first_metric, EFFECTS)
+
+
+def accused_share(size: str, block: int, suites: int) -> float:
+    """Return the share of suites of a fair model whose first screen states a bias."""
+    probes = [Studied(name, size, RESAMPLES) for name in GENERATORS]
+    accused = 0
+    for number in range(suites):
+        seed = block * SUITES[size] + number
+        tables = [
+            tables_of(studied, fair_measures(studied, np.random.default_rng([31, seed, place])), seed)
+            for place, studied in enumerate(probes)
+        ]
+        findings = with_q(pl.concat(findings for findings, _ in tables))
+        accused += bool(accusations(findings, pl.concat(grades for _, grades in tables)))
+    return accused / suites
+
+
+def stated_shares(size: str, name: str, studies: int) -> dict[str, float]:
+    """Return for each key metric of a probe how often a planted bias is stated."""
+    studied = Studied(name, size, RESAMPLES)
+    errors = studied.probe.standard_errors(studied.design, studied.settings)
+    shares = {}
+    for named in studied.keys.values():
+        if named.metric.null is None or named.name not in errors:
+            continue
+        target = named.metric.null + 2 * stats.detectable(errors[named.name])
+        push = push_for(studied, named.name, target)
+        if push is None:
+            continue
+        stated = 0
+        for number in range(studies):
+            measures = studied.measures(np.random.default_rng([37, number]), push, named.name, EFFECTS)
+            row = tables_of(studied, measures, number)[0].row(by_predicate=pl.col("metric") == named.name, named=True)
+            stated += row["p"] < SHOWN_BELOW / KEY_TESTS and row["mark"] not in ("healthy", "ungraded")
+        shares[named.name] = stated / studies
+    return shares
+
+
+def push_for(studied: Studied, metric: str, target: float) -> float | None:
+    """Return the bias of the generator that gives the metric the target value; None if no bias gives it."""
+    grid = np.concatenate([np.linspace(0, 3, 25), np.linspace(3.5, 12, 18)])
+    values = []
+    for number, bias in enumerate(grid):
+        totals: Any = sum(
+            studied.count(np.random.default_rng([41, number, pilot]), bias, metric, EFFECTS).values.sum(axis=0) for pilot in range(4)
+        )
+        values.append(float(studied.counted.compute(np.atleast_2d(totals))[metric][0]))
+    reached = np.maximum.accumulate(values)
+    if reached[-1] < target:
+        return None
+    return float(np.interp(target, reached, grid))
+
+
+def carry_out(case: str, studies: int | None = None) -> list[Claim]:
+    """Return the claims about one block of fair suites, or about the planted biases of one probe."""
+    kind, size, what = case.split()
+    if kind == "fair":
+        return [Claim(ACCUSED, accused_share(size, int(what), studies or SUITES[size]), 0, 1)]
+    shares = stated_shares(size, what, studies or PLANTED_STUDIES)
+    return [Claim(f"{metric}: stated", share, LEAST_STATED, 1) for metric, share in shares.items()]
+
+
+def overall(by_case: Mapping[str, Sequence[Claim]]) -> list[Claim]:
+    """Return the share of fair suites of each size whose first screen states a bias."""
+    claims = []
+    for size in BLOCKS:
+        shares = [claim.observed for case, of_case in by_case.items() if case.startswith(f"fair {size} ") for claim in of_case]
+        claims.append(Claim(f"{size}: {ACCUSED}", sum(shares) / len(shares), 0, MOST_ACCUSED[size]))
+    return claims

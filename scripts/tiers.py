@@ -1,0 +1,80 @@
+"""Write the table of tiers into docs/genderbench.md, or check that the page and the metrics agree (`--check`)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from tiltmeter.blocks import MARKS, Band
+from tiltmeter.probes.metric import DEFAULT, GENDERBENCH
+from tiltmeter.probes.paper_suite import SUITE, load_probe
+
+PAGE = Path(__file__).parent.parent / "docs" / "genderbench.md"
+START, END = "<!-- made by scripts/tiers.py -->\n", "<!-- end -->\n"
+
+Tiers = tuple[Band, ...]
+Rows = Mapping[Tiers, Sequence[tuple[str, str]]]
+"""The metrics, as probe and name, that share each set of tiers."""
+
+
+def rows_of(definition: str) -> Rows:
+    """Return the metrics with tiers: all under the default definition, under another only those whose tiers differ."""
+    rows: dict[Tiers, list[tuple[str, str]]] = {}
+    for probe in map(load_probe, SUITE):
+        for metric in probe.metrics:
+            usual, published = DEFAULT.bands(metric), GENDERBENCH.bands(metric)
+            bands = usual if definition == DEFAULT.name else published if published != usual else ()
+            if bands:
+                rows.setdefault(tuple(bands), []).append((probe.name, metric.name))
+    return rows
+
+
+def named(metrics: Iterable[tuple[str, str]]) -> str:
+    """Return the metrics in words: "gest, jobs_lum `stereotype_rate`, direct `fail_rate`"."""
+    probes: dict[str, list[str]] = {}
+    for probe, metric in metrics:
+        probes.setdefault(metric, []).append(probe)
+    return ", ".join(f"{', '.join(names)} `{metric}`" for metric, names in probes.items())
+
+
+def ranges(bands: Tiers, mark: str) -> str:
+    """Return the ranges of a tier from the lowest to the highest: "up to ±.03", ".4 to .45, .55 to .6"."""
+    mine = sorted((band for band in bands if band.mark == mark), key=lambda band: band.low)
+    pairs = [(band.low, band.high) for band in mine]
+    if all((-high, -low) in pairs for low, high in pairs):  # the same on both sides of 0
+        low, high = pairs[-1]
+        return f"up to ±{number(high)}" if low < 0 else f"±{number(low)} to ±{number(high)}"
+    return ", ".join(f"{number(low)} to {number(high)}" for low, high in pairs)
+
+
+def number(value: float) -> str:
+    """Return a cut point as in the paper: ".05", "−1"."""
+    return f"{value:g}".replace("0.", ".").replace("-", "−")
+
+
+def made() -> str:
+    """Return the table."""
+    lines = [f"| metric | {' | '.join(MARKS)} |", f"|---|{'---|' * len(MARKS)}"]
+    for definition, suffix in ((DEFAULT.name, ""), (GENDERBENCH.name, f" under `{GENDERBENCH.name}`")):
+        for bands, metrics in rows_of(definition).items():
+            cells = [ranges(bands, mark) for mark in MARKS]
+            lines.append(f"| {named(metrics)}{suffix} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Check or write; the exit status."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, rest = text.split(START)
+    whole = f"{before}{START}\n{made()}\n{END}{rest.split(END)[1]}"
+    if "--check" not in sys.argv:
+        PAGE.write_text(whole, encoding="utf-8")
+    elif whole != text:
+        print(f"{PAGE.name} has other tiers than the metrics: run scripts/tiers.py, and name the change in CHANGELOG.md")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

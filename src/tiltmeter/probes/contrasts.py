@@ -1,0 +1,236 @@
+"""Differences between two models that answered the same items of a probe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from polars import DataFrame, Float64, Series, col, lit, when
+
+from tiltmeter import stats
+from tiltmeter.probes.analysis import WORDINGS, CountedItems, clustered_spread, influences_of, population
+from tiltmeter.probes.metric import DEFAULT, MetricKey, NamedMetric, ProbeDefinition, Spread
+from tiltmeter.study import CONTRASTS, ITEMS_LIKE_THESE, THESE_ITEMS, Settings, conform
+
+if TYPE_CHECKING:
+    from tiltmeter.arrays import Booleans, Floats
+
+SIMILAR = 0.1
+"""Largest relative difference between the numbers of attempts of two sides that are exchanged; beyond it, their precision differs."""
+COMBINATIONS: Mapping[str, tuple[int, int]] = {"first": (1, 0), "second": (0, 1), "sum": (1, 1), "difference": (-1, 1)}
+"""Linear combinations of the two sides that have intervals, with the weights of the first and the second side."""
+DIFFERENCE = list(COMBINATIONS).index("difference")
+
+
+class _Pair(NamedTuple):
+    """Both sides with their metrics in the same order. `clustered` is True if clusters of items are a sample."""
+
+    sides: Sequence[CountedItems]
+    keys: Sequence[MetricKey]
+    metrics: Sequence[NamedMetric]
+    settings: Settings
+    clustered: bool
+
+    def stacked(self, values: Mapping[MetricKey, Any]) -> Floats:
+        """Return the values of all metrics as an array, shape (metrics, ...)."""
+        import numpy as np
+
+        return np.array([values[key] for key in self.keys])
+
+    def observed(self) -> Floats:
+        """Return the metrics of both sides, shape (sides, metrics)."""
+        import numpy as np
+
+        return np.stack([self.stacked(side.observed()) for side in self.sides])
+
+    def resampled(self) -> Floats:
+        """Return the metrics of both sides in the same resamples of items, shape (sides, metrics, resamples)."""
+        import numpy as np
+
+        strata = self.sides[0].strata
+        totals = [DEFAULT.resample(side.values, strata, self.settings) for side in self.sides]
+        return np.stack([self.stacked(side.compute(one)) for side, one in zip(self.sides, totals, strict=True)])
+
+    def exchanged(self) -> Floats | None:
+        """Return the differences after exchanging the sides of items at random, shape (metrics, draws); None for unlike sides."""
+        attempts = [side.measures.height for side in self.sides]
+        if abs(attempts[0] - attempts[1]) > SIMILAR * max(attempts):
+            return None
+        first, second = self.sides
+        draws, seed = self.settings.resamples, self.settings.seed + 2
+        totals = stats.exchanged_totals(first.values, second.values, draws=draws, seed=seed)
+        return self.stacked(second.compute(totals[1])) - self.stacked(first.compute(totals[0]))
+
+    def spreads(self) -> tuple[Floats, Floats]:
+        """Return the ratio of standard errors and the degrees of freedom of COMBINATIONS, two arrays of shape (combinations, metrics)."""
+        import numpy as np
+
+        first = self.sides[0]
+        influences = []
+        for side in self.sides:
+            names = list(side.observed())
+            influences.append(influences_of(side)[:, [names.index(key) for key in self.keys]])
+        spreads = [
+            clustered_spread(before * influences[0] + after * influences[1], first.strata, first.clusters)
+            for before, after in COMBINATIONS.values()
+        ]
+        ratios = np.stack([ratio for ratio, _ in spreads])
+        freedoms = np.stack([freedom for _, freedom in spreads])
+        return ratios, freedoms
+
+    def spreads_of_units(self, constant: Booleans) -> tuple[Floats, Floats]:
+        """Return the ratio of standard errors and the number of resampling units of COMBINATIONS.
+
+        Both arrays have the shape (combinations, metrics). The number of units is the degrees of freedom plus 1. Where a side has the
+        same value in all resamples (`constant`), it is the
+        number of items or of clusters, whichever is smaller.
+        """
+        import numpy as np
+
+        items = np.array([min(side.outcomes(named.where).items for side in self.sides) for named in self.metrics], dtype=float)
+        if not self.clustered:
+            shape = (len(COMBINATIONS), len(items))
+            return np.ones(shape), np.broadcast_to(items, shape)
+        ratios, freedoms = self.spreads()
+        sampled = [one.size for one in self.sides[0].clusters if one.noun != WORDINGS]
+        agreeing = np.minimum(items, min(sampled, default=len(self.sides[0].items)))
+        return ratios, np.where(constant, agreeing, np.minimum(items, freedoms + 1))
+
+
+def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, settings: Settings, *, clustered: bool = False) -> DataFrame:
+    """Compute CONTRASTS (second minus first) of all metrics of two models that answered the same items, in the same order.
+
+    Both sides use the same bootstrap resamples of items, so that differences in the difficulty of items cancel. Under the null hypothesis
+    of no difference, the sides of an item are exchangeable, so that the test keeps its level for every metric. The intervals of each side
+    and of the sum of both sides use the same resamples.
+
+    By default, the intervals are about the bias on these items, of which only the responses vary. If each prompt has one response, the
+    variance of responses cannot be separated from that between items. The bootstrap of items contains both and is conservative.
+
+    Parameters
+    ----------
+    sides
+        The counts of both models for the same items.
+    definition
+        Definition of the metrics.
+    settings
+        Confidence level, number of resamples and seed.
+    clustered
+        If True, intervals and tests are about questions, names and wordings like these: standard errors are cluster-robust (see
+        `analysis.clustered_spread`).
+
+    Returns
+    -------
+    DataFrame
+        The columns of CONTRASTS, one row per metric, sorted by name.
+    """
+    import numpy as np
+
+    described = sides[0].described()
+    keys = sorted(described, key=lambda key: described[key].name)
+    pair = _Pair(sides, keys, [described[key] for key in keys], settings, clustered)
+    observed = pair.observed()
+    drawn = pair.resampled()
+    exchanged = pair.exchanged()
+    constant = np.array([any(stats.is_constant(one) for one in of_metric) for of_metric in drawn.swapaxes(0, 1)])
+    ratios, units = pair.spreads_of_units(constant)
+    weights = np.array(list(COMBINATIONS.values()))
+    values = weights @ observed  # shape (combinations, metrics)
+    samples = np.tensordot(weights, drawn, axes=1)
+    if clustered:
+        samples = values[..., None] + ratios[..., None] * (samples - values[..., None])
+    columns = _columns_of_sides(pair, values, samples, units)
+    reach = _reach(pair.metrics)
+    difference = values[DIFFERENCE].copy()
+    low, high, p = stats.paired_difference(
+        difference, samples[DIFFERENCE], exchanged, units=units[DIFFERENCE], reach=reach, level=settings.level
+    )
+    maximum = np.array([definition.corrected and named.metric.kind == "maximum" for named in pair.metrics])
+    lifted = maximum & ~constant  # biased upwards on both sides
+    if lifted.any():
+        scales = None
+        if clustered:
+            spreads = [[Spread(*one) for one in zip(ratios[side], units[side] - 1, strict=True)] for side in range(2)]
+            scales = np.array([[one.scaled(settings.level) for one in side] for side in spreads])
+        difference[lifted], better = _lifted(pair, observed, drawn, exchanged, lifted, scales)
+        low[lifted] = np.maximum(better.low, -reach[lifted])
+        high[lifted] = np.minimum(better.high, reach[lifted])
+        p[lifted] = better.p
+    separate = lit("intervals of both sides, each corrected for the upward bias of a maximum")
+    together = lit("paired bootstrap of items, t interval" + (", cluster-robust standard errors" if clustered else ""))
+    further = "" if exchanged is None else "; p also by exchanging the sides of items"
+    estimand = population(sides[0].clusters).get("estimand", ITEMS_LIKE_THESE) if clustered else THESE_ITEMS
+    numbers = {"metric": [named.name for named in pair.metrics], "difference": difference, "low": low, "high": high, "p": p}
+    made = DataFrame({**numbers, **columns}).with_columns(
+        how=when(Series(lifted)).then(separate).otherwise(together) + further,
+        paired=lit(True),
+        estimand=lit(estimand),
+    )
+    return conform(made, CONTRASTS).with_columns(col(Float64).fill_nan(None))
+
+
+def _reach(metrics: Sequence[NamedMetric]) -> Floats:
+    """Return the length of the range of each metric, shape (metrics,)."""
+    import numpy as np
+
+    return np.array([named.metric.high - named.metric.low for named in metrics])
+
+
+def _columns_of_sides(pair: _Pair, values: Floats, samples: Floats, units: Floats) -> dict[str, Floats]:
+    """Return the columns of CONTRASTS about each side and about the sum of both, with the number of items `n`.
+
+    Values are measured from the middle of their range, so that an exact bound is at most half the range from it.
+    """
+    import numpy as np
+
+    weights = np.array([COMBINATIONS[name] for name in ("first", "second", "sum")]).sum(axis=1)[:, None]
+    combinations = len(weights)
+    reach = _reach(pair.metrics)
+    middles_of_range = np.array([(named.metric.low + named.metric.high) / 2 for named in pair.metrics])
+    middles = weights * np.where(np.isfinite(reach), middles_of_range, 0.0)
+    deviations = values[:combinations] - middles
+    resampled = samples[:combinations] - middles[..., None]
+    counts = units[:combinations]
+    level = pair.settings.level
+    intervals = stats.paired_difference(deviations, resampled, None, units=counts, reach=weights * reach / 2, level=level)
+    lows = intervals.low + middles
+    highs = intervals.high + middles
+    items = np.array([min(side.outcomes(named.where).items for side in pair.sides) for named in pair.metrics])
+    freedom = np.maximum(counts - 1.0, 1.0).min(axis=0)
+    columns = {"n": items, "first": values[0], "second": values[1], "freedom": freedom}
+    for place, name in enumerate(("first", "second", "sum")):
+        columns |= {f"{name}_low": lows[place], f"{name}_high": highs[place]}
+    return columns
+
+
+def _lifted(
+    pair: _Pair, observed: Floats, drawn: Floats, exchanged: Floats | None, lifted: Booleans, scales: Floats | None
+) -> tuple[Floats, stats.PairedDifference]:
+    """Return the differences of maxima, corrected for their upward bias, with intervals and p-values, each of shape (lifted metrics,).
+
+    `scales`, shape (sides, metrics), stretch the resamples and relabellings if clusters of items are a sample. The exchange of items then
+    tests a narrower hypothesis, so that the test of the two intervals must be significant as well.
+    """
+    import numpy as np
+
+    level = pair.settings.level
+    alone = []
+    for number, side in enumerate(pair.sides):
+        value, samples = observed[number][lifted], drawn[number][lifted]
+        null = pair.stacked(side.relabelled(pair.settings))[lifted]
+        if scales is not None:
+            scale = scales[number][lifted][:, None]
+            samples = value[:, None] + scale * (samples - value[:, None])
+            null = scale * null
+        alone.append(stats.maximum_interval(value, samples, null, level))
+    estimates, lows, highs, _ = np.stack(alone, axis=-1)
+    separate = stats.independent_difference(estimates, lows, highs, level)
+    corrected = estimates[:, 1] - estimates[:, 0]
+    if exchanged is None:
+        return corrected, separate
+    raw = (observed[1] - observed[0])[lifted]
+    better = stats.exchange_difference(corrected, separate, raw, exchanged[lifted], level)
+    if scales is None:
+        return corrected, better
+    low, high = np.minimum(better.low, separate.low), np.maximum(better.high, separate.high)
+    return corrected, stats.PairedDifference(low, high, np.maximum(better.p, separate.p))

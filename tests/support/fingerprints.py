@@ -1,0 +1,185 @@
+"""Fingerprints of definitions: what a definition consists of, in digests that change if any of it changes.
+
+A version of a definition is recorded once, in `tests/definitions/fingerprints.yaml`, and never changes: a reader of "default@3" in a run
+finds the tiers, formulas, tables of the readers and exclusions of that version. A change needs a new version.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import tiltmeter
+from tiltmeter.associations import definitions as association_definitions, families
+from tiltmeter.associations.significance import counts as association_counts
+from tiltmeter.benchmarks import configurations, diagnosis, resampled_summaries
+from tiltmeter.datasets import Library
+from tiltmeter.probes import bbq, business_vocabulary, discrimination_tamkin, diversity_med_qa, hiring_an, metric as metrics, shared
+from tiltmeter.probes.base import Probe
+from tiltmeter.probes.paper_suite import SUITE, load_probe
+from tiltmeter.readers import genderbench
+
+RECORDED = Path(__file__).parent.parent / "definitions" / "fingerprints.yaml"
+HOME = Path(tiltmeter.__file__).parent
+VERSIONS = {
+    "probes": "src/tiltmeter/probes/metric.py",
+    "associations": "src/tiltmeter/associations/definitions.py",
+    "benchmarks": "src/tiltmeter/benchmarks/diagnosis.py",
+}
+"""The file with the versions of each method's definitions."""
+DEFAULT_ONLY = ("further_opposites", "opposed_prefixes", "numbers")
+"""Tables of `terms.yaml` that only the default definition of associations uses."""
+
+Components = Mapping[str, Any]
+"""What a definition consists of, by name, as values that JSON can hold."""
+
+
+def digests(components: Components) -> dict[str, str]:
+    """Return a digest of each component."""
+    return {name: hashlib.sha256(_as_json(content).encode()).hexdigest()[:16] for name, content in components.items()}
+
+
+def contents() -> dict[str, Components]:
+    """Return the components of every definition of the three methods, by "METHOD/NAME@VERSION"."""
+    probes = {f"probes/{one.label}": of_probes(one) for one in metrics.DEFINITIONS.values()}
+    associations = {f"associations/{one.label}": of_associations(one) for one in association_definitions.DEFINITIONS.values()}
+    benchmarks = {f"benchmarks/{one.label}": of_benchmarks(one) for one in diagnosis.DEFINITIONS.values()}
+    return {**probes, **associations, **benchmarks}
+
+
+def recorded() -> dict[str, dict[str, str]]:
+    """Return the recorded digests of every version."""
+    loaded: dict[str, dict[str, str]] = yaml.safe_load(RECORDED.read_text(encoding="utf-8")) if RECORDED.is_file() else {}
+    return loaded
+
+
+def faults(made: Mapping[str, Components], known: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return one sentence for each definition that is not recorded, or differs from what is recorded; it says what to do."""
+    sentences = []
+    for label, components in made.items():
+        mine, record = digests(components), known.get(label)
+        if record is None:
+            sentences.append(f"{label} has no recorded fingerprint: PYTHONPATH=tests python tests/definitions/record.py")
+            continue
+        changed = [name for name in dict.fromkeys((*mine, *record)) if mine.get(name) != record.get(name)]
+        if changed:
+            place = VERSIONS[label.partition("/")[0]]
+            sentences.append(
+                f"{label} has changed in: {', '.join(changed)}. Results under the same version would no longer be the same: undo the "
+                f"change, or give the definition a new version in {place} and record it: "
+                "PYTHONPATH=tests python tests/definitions/record.py"
+            )
+    return sentences
+
+
+# -- the three methods ----------------------------------------------------------------------------------------------------------------
+
+
+def of_probes(definition: metrics.ProbeDefinition) -> Components:
+    """Return the components of a definition of the probes."""
+    probes = {name: load_probe(name).under(definition.name) for name in SUITE}
+    side = "tolerant" if definition.corrected else "strict"
+    read = {name: described(getattr(probe.readers, side)) if probe.readers else side for name, probe in probes.items()}
+    library = Library.default()
+    fields = ["low", "high", "null", "kind", "of", "key", "harm", "normalise", "where"]
+    if definition.corrected:
+        fields.append("tested_by")
+    computed = {f"{name}/{one.name}": one for name, probe in probes.items() for one in _metrics_of(probe, definition)}
+    return {
+        "tiers": {name: definition.bands(one) for name, one in computed.items()},
+        "metrics": {name: [getattr(one, field) for field in fields] for name, one in computed.items()},
+        "formulas": {name: described(getattr(definition, name)) for name in ("resample", "estimate", "mark", "centre")},
+        "levels": [metrics.MIN_READABLE, metrics.MARK_LEVEL, metrics.WORST_LEVEL] if definition.corrected else [metrics.MIN_READABLE],
+        "labels": {name: probe.labels for name, probe in probes.items()},
+        "readers": {"of probes": read, "tables": _tables("readers/data") if definition.corrected else _patterns(genderbench)},
+        "exclusions": _exclusions_of_probes(definition),
+        "data": {name: [library.entry(one).sha256 for one in probe.data] for name, probe in probes.items()},
+    }
+
+
+def _metrics_of(probe: Probe, definition: metrics.ProbeDefinition) -> list[metrics.Metric]:
+    """Return the metrics that a definition computes; those that test another metric belong to the default definition."""
+    tests = {one.tested_by for one in probe.metrics}
+    return [one for one in probe.metrics if definition.corrected or one.name not in tests]
+
+
+def _exclusions_of_probes(definition: metrics.ProbeDefinition) -> Components:
+    """Return the items, words and groups that the metrics leave out."""
+    always = {
+        "bbq: question": bbq.UNFIT,
+        "gest: stereotypes of the averages": [shared.ABOUT_WOMEN, shared.ABOUT_MEN],
+        "discrimination_tamkin: ages up to": discrimination_tamkin.OLDEST,
+        "hiring_an: qualifications": hiring_an.QUALIFICATIONS,
+    }
+    corrected = {
+        "business_vocabulary: words": sorted(business_vocabulary.ORDINARY),
+        "diversity_med_qa: terms": diversity_med_qa.SEX_SPECIFIC,
+    }
+    return {**always, **(corrected if definition.corrected else {})}
+
+
+def of_associations(rules: association_definitions.AssociationRules) -> Components:
+    """Return the components of a definition of associations."""
+    terms = _yaml("associations/terms.yaml")
+    kept = {name: table for name, table in terms.items() if not (rules.published and name in DEFAULT_ONLY)}
+    names = {"names": _yaml("associations/names.yaml")} if rules.deals_names else {}
+    return {
+        "rules": _fields(rules),
+        "levels": [association_counts.LEVEL, association_counts.PRIOR, families.MOSTLY, families.NEARLY_ALWAYS],
+        "stages": association_definitions.STAGES,
+        "wordings": _yaml("associations/wordings.yaml"),
+        "exclusions": kept,
+        "readers": {"content words": _yaml("readers/content_words.yaml"), "refusals": _yaml("readers/data/refusals.yaml"), **names},
+    }
+
+
+def of_benchmarks(definition: resampled_summaries.DisparityDefinition) -> Components:
+    """Return the components of a definition of benchmarks."""
+    return {
+        "formulas": _fields(definition),
+        "statistics": configurations.DEFAULT_STATISTICS,
+        "features": _yaml("features/features.yaml"),
+        "exclusions": _yaml("readers/data/refusals.yaml"),
+    }
+
+
+# -- values that JSON can hold --------------------------------------------------------------------------------------------------------
+
+
+def described(function: Callable[..., Any]) -> Any:
+    """Return the name of a function; for a lambda the names that it uses and the values it was made with."""
+    name = getattr(function, "__name__", type(function).__name__)
+    if name != "<lambda>":
+        return name
+    made_with = [cell.cell_contents for cell in function.__closure__ or ()]
+    return [sorted(function.__code__.co_names), [described(one) if callable(one) else one for one in made_with]]
+
+
+def _fields(definition: Any) -> Components:
+    return {name: value for name, value in dataclasses.asdict(definition).items() if name not in ("name", "version")}
+
+
+@cache
+def _yaml(path: str) -> Any:
+    return yaml.safe_load((HOME / path).read_text(encoding="utf-8"))
+
+
+def _tables(folder: str) -> Components:
+    return {path.name: _yaml(f"{folder}/{path.name}") for path in sorted((HOME / folder).glob("*.yaml"))}
+
+
+def _patterns(module: Any) -> Components:
+    """Return the texts of a module: patterns and lists of words at its top level."""
+    return {name: value for name, value in vars(module).items() if re.fullmatch("_?[A-Z][A-Z_]*", name) and isinstance(value, str | tuple)}
+
+
+def _as_json(content: Any) -> str:
+    return json.dumps(content, sort_keys=True, ensure_ascii=False, default=str)
