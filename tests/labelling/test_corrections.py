@@ -14,6 +14,8 @@ from tiltmeter.datasets import Library
 from tiltmeter.labelling import draw_rows
 from tiltmeter.study import LABELS, Settings, conform
 
+pytestmark = pytest.mark.usefixtures("workplace")  # the data of the probes
+
 STUDIES = 25
 
 
