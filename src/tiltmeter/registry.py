@@ -50,6 +50,7 @@ _NO_PROBES = {
     "paper_suite",
     "presentation",
     "published",
+    "relabelling",
     "second_reader",
     "shared",
     "table_probe",

@@ -19,10 +19,10 @@ pytestmark = pytest.mark.usefixtures("workplace")  # the data of the probes
 STUDIES = 25
 
 
-def labelled_study(name: str, labels: int, errors: float, seed: int = 1) -> tuple[pl.DataFrame, pl.DataFrame]:
+def labelled_study(name: str, labels: int, errors: float, *, limit: int = 300, seed: int = 1) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the findings with their grades, without and with labels, where a share of the labels was read wrongly."""
     probe = registry.load("probes", name)
-    settings = Settings(limit=300, resamples=200, params={"wording": "plain"})
+    settings = Settings(limit=limit, resamples=200, params={"wording": "plain"})
     design = probe.design(Library.default(), settings)
     responses = probe.simulate_measures(design, {"stereotypical_reasoning": 0.2, "representational_harms": 0.2}, seed)
     rng = np.random.default_rng([seed, 2])  # streams apart: the same seed would draw the responses, the errors and the sample alike
@@ -50,6 +50,14 @@ def test_few_labels_are_shown_beside_the_value() -> None:
     assert with_labels.select(numbers).equals(without.select(numbers))
     note = row_of(with_labels, "masculine_rate")["note"]
     assert note.startswith("20 labels are too few to correct the value (50 are needed); with them it would be 0.")
+
+
+def test_a_note_on_the_mark_stays_beside_that_on_few_labels() -> None:
+    without, with_labels = labelled_study("gest_creative", labels=20, errors=0.3, limit=20)
+    noted = without.drop_nulls("note")["metric"].to_list()
+    assert noted
+    for metric in noted:
+        assert row_of(with_labels, metric)["note"].startswith(f"{row_of(without, metric)['note']}; 20 labels are too few")
 
 
 def test_few_errors_widen_the_interval_and_do_not_move_the_value() -> None:

@@ -46,6 +46,7 @@ from tiltmeter.probes.metric import (
     Values,
     definition_named,
 )
+from tiltmeter.probes.relabelling import ATTEMPT, RelabelledAttempts
 from tiltmeter.probes.second_reader import read_with_judge
 from tiltmeter.prompt_templates import Wording, fill, wordings
 from tiltmeter.readers.outcomes import READING_RULE, decide_outcome
@@ -85,8 +86,6 @@ FEWEST_DEALT = 5
 DEALT = "dealt"
 """Value of `-P wording=`: each item is asked in one of the built-in wordings, at random. The default of the default definition."""
 
-ATTEMPT = ("prompt_id", "repetition")
-"""Columns that identify an attempt."""
 TIPPING_SAMPLE = 500
 """Responses from which a tipping point is computed."""
 GROUPS = ("gender", "group", "is_male")
@@ -432,7 +431,7 @@ class Probe(MeasuredPart):
         given = given.sort(ATTEMPT)
         units = given.group_by(ATTEMPT, maintain_order=True).agg(col("stratum", "stratum_size").first())
         units = units.with_columns(weight=col.stratum_size / pl.len().over("stratum"))
-        relabelled = _RelabelledAttempts(self, counted, given.select(*ATTEMPT, said="label"))
+        relabelled = RelabelledAttempts(counted, self.item_counts, self.labels, given.select(*ATTEMPT, said="label"))
         return LabelledAttempts(
             units["weight"].to_numpy(),
             units["stratum"].rank("dense").to_numpy().astype(np.intp),
@@ -456,7 +455,9 @@ class Probe(MeasuredPart):
             return {}
         attempts = counted.measures.filter(col.outcome != "failed").select(ATTEMPT)
         sample = attempts.sample(min(TIPPING_SAMPLE, attempts.height), seed=settings.seed).sort(ATTEMPT)
-        possible = _RelabelledAttempts(self, counted, sample.with_columns(said=lit(None, String))).possible_changes()
+        possible = RelabelledAttempts(
+            counted, self.item_counts, self.labels, sample.with_columns(said=lit(None, String))
+        ).possible_changes()
         slopes = dict(zip(counted.observed(), counted.slopes(counted.values.sum(axis=0)), strict=True))
         return {
             named.name: {"tipping": tipping_share(possible @ slopes[key], distances[named.name], attempts.height)}
@@ -485,23 +486,25 @@ class Probe(MeasuredPart):
                 beside = {one.named.name: one for one in corrected}
         tipping = self._tipping_points(counted, estimates, settings) if wording is None and labelled is None else {}
         population = analysis.population(counted.clusters)
-        return [
+        rows = [
             self._row(one, counted.outcomes(one.named.where), wording, resampled)
             | (population if one.low <= one.high else {})
             | {"sentence": one.named.metric.sentence + self._extremes(one, estimates) or None}
-            | self._unused_labels(one, beside, labelled)
             | tipping.get(one.named.name, {})
             for one in estimates
         ]
+        if labelled is None or not beside:
+            return rows
+        return [self._with_unused_labels(row, beside[row["metric"]], len(labelled.weights)) for row in rows]
 
     @staticmethod
-    def _unused_labels(one: Estimate, beside: Mapping[str, Estimate], labelled: LabelledAttempts | None) -> dict[str, str]:
-        """Return a note with the estimate that too few labels would give, if they change it."""
-        corrected = beside.get(one.named.name)
-        if labelled is None or corrected is None or math.isnan(corrected.value_read):
-            return {}
-        few = f"{len(labelled.weights)} labels are too few to correct the value ({FEWEST_LABELS} are needed)"
-        return {"note": f"{few}; with them it would be {corrected.value:.3g} ({corrected.low:.3g} to {corrected.high:.3g})"}
+    def _with_unused_labels(row: dict[str, Any], corrected: Estimate, labels: int) -> dict[str, Any]:
+        """Add to the note the estimate that too few labels would give, if they say anything about the metric."""
+        if math.isnan(corrected.value_read):
+            return row
+        few = f"{labels} labels are too few to correct the value ({FEWEST_LABELS} are needed)"
+        would_be = f"with them it would be {corrected.value:.3g} ({corrected.low:.3g} to {corrected.high:.3g})"
+        return row | {"note": "; ".join(filter(None, (row["note"], few, would_be)))}
 
     @staticmethod
     def _extremes(one: Estimate, estimates: Sequence[Estimate]) -> str:
@@ -619,65 +622,6 @@ class Probe(MeasuredPart):
                 found[:, place] *= np.exp(np.bincount(members["row"].to_numpy(), effects, rows.height))
             found /= found.sum(axis=1, keepdims=True)
         return found
-
-
-class _RelabelledAttempts:
-    """Attempts with other labels than those read, and what these change in the counts of their items.
-
-    Parameters
-    ----------
-    probe
-        The probe.
-    counted
-        All attempts with the counts of their items.
-    given
-        One row per label: ATTEMPT and `said`, sorted by attempt. An attempt may have labels of several annotators.
-    """
-
-    def __init__(self, probe: Probe, counted: analysis.CountedItems, given: DataFrame) -> None:
-        numbered = given.with_columns(number=pl.int_range(pl.len(), dtype=pl.Int32))
-        of_attempt = numbered.group_by(ATTEMPT, maintain_order=True).agg(pl.len())
-        self._probe, self._names = probe, counted.names
-        self._annotators = of_attempt["len"].to_numpy()
-        self._starts = (of_attempt["len"].cum_sum() - of_attempt["len"]).to_numpy()
-        items = counted.measures.select(*ATTEMPT, "item")
-        labelled = numbered.join(items, on=ATTEMPT).select("number", "said", "item", *(col(name).alias(f"of_{name}") for name in ATTEMPT))
-        copies = counted.measures.join(labelled, on="item").sort("number", maintain_order=True).with_columns(item=col.number)
-        self._is_labelled = pl.all_horizontal(col(name) == col(f"of_{name}") for name in ATTEMPT)
-        self._copies = copies
-        """The items of all labelled attempts, one copy for each label."""
-        self._as_read = self._averaged(probe.item_counts(copies))
-
-    def changes(self, label: Expr) -> Floats:
-        """Return what this label of each attempt changes in the totals, shape (attempts, columns)."""
-        return self._averaged(self._counts(label, self._copies)) - self._as_read
-
-    def possible_changes(self) -> Floats:
-        """Return what each possible label changes, shape (attempts, labels, columns)."""
-        import numpy as np
-
-        return np.stack([self.changes(lit(label)) for label in (*self._probe.labels, REFUSED)], axis=1)
-
-    def alone(self, label: Expr) -> Floats:
-        """Return the totals of each attempt alone with this label, shape (attempts, columns)."""
-        return self._averaged(self._counts(label, self._copies.filter(self._is_labelled)))
-
-    def _counts(self, label: Expr, rows: DataFrame) -> DataFrame:
-        known = label.is_in(self._probe.labels)
-        outcome = when(known).then(lit("answered")).when(label == REFUSED).then(label).otherwise(lit("unreadable"))
-        relabelled = rows.with_columns(
-            label=when(self._is_labelled).then(when(known).then(label)).otherwise("label"),
-            outcome=when(self._is_labelled).then(outcome).otherwise("outcome"),
-        )
-        return self._probe.item_counts(relabelled)
-
-    def _averaged(self, counts: DataFrame) -> Floats:
-        """Average the columns over the annotators of each attempt."""
-        import numpy as np
-
-        values = counts.sort("item").select(self._names).cast(Float64).to_numpy()
-        averaged: Floats = np.add.reduceat(values, self._starts, axis=0) / self._annotators[:, None]
-        return averaged
 
 
 def _memberships(rows: DataFrame, cluster: Expr, *further: str) -> DataFrame:
