@@ -219,8 +219,8 @@ def _bias_of_tool(numbers: DataFrame, feature: str, level: float, *, corrected: 
     for sign, verb in verbs.items():
         side = named.filter(col.from_median.sign() == sign)
         if side.height:
-            size = side["from_median"].abs().mean()
-            parts.append(f"{verb} {_listed(side['group'].to_list())} by {_digits(float(str(size)))}")
+            size: float = side.select(col.from_median.abs().mean()).item()
+            parts.append(f"{verb} {_listed(side['group'].to_list())} by {_digits(size)}")
     if not parts:
         return []
     effect = "Calibrated values do not contain this difference." if corrected else "The measured values below contain this difference."

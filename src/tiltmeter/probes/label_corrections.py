@@ -23,11 +23,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from tiltmeter import stats
 from tiltmeter.probes.analysis import CountedItems, cluster_spreads, stratified_variance
-from tiltmeter.probes.metric import Correction, JointMaximum, MetricKey, Resampled
+from tiltmeter.probes.metric import Correction, JointMaximum, MetricKey, Resampled, Values
 from tiltmeter.study import Settings
 
 if TYPE_CHECKING:
@@ -79,15 +80,12 @@ def corrections_of(counted: CountedItems, labelled: LabelledAttempts, levels: Se
         if kind == "absolute":
             continue
         wrong = errors[:, place]
-        if _are_few(wrong):
-            ends = {one: _few_errors(wrong, largest[..., place], one) for one in levels}
-            corrections[key] = Correction(0.0, ends)
+        few = _are_few(wrong)
+        if kind == "maximum" and not few:
             continue
-        if kind == "maximum":
-            continue
-        if np.isnan(only):
+        if few or np.isnan(only):
             ends = {one: _few_errors(wrong, largest[..., place], one) for one in levels}
-            corrections[key] = Correction(float(value) - read[key], ends)
+            corrections[key] = Correction(0.0 if few else float(value) - read[key], ends)
             continue
         both = np.stack([wrong, rivals[:, place]], axis=1) * finite
         of_errors, of_rivals, of_sum = stratified_variance(np.column_stack([both, both.sum(axis=1)]), strata)
@@ -128,13 +126,18 @@ def joint_maxima(counted: CountedItems, labelled: LabelledAttempts, settings: Se
     alike = counted.averaged_over_groups(change)
     spreads = cluster_spreads(counted)
 
-    def resampled(key: MetricKey, ratio: float) -> Resampled:
-        samples = counted.compute(totals + change + ratio * of_items + of_labels)[key]
-        null = counted.compute(centre + alike + ratio * (relabelled - centre) + of_labels)[key]
-        return Resampled(samples, null)
+    @cache
+    def resampled(ratio: float) -> tuple[Values, Values]:
+        samples = counted.compute(totals + change + ratio * of_items + of_labels)
+        null = counted.compute(centre + alike + ratio * (relabelled - centre) + of_labels)
+        return samples, null
+
+    def of_metric(key: MetricKey, ratio: float) -> Resampled:
+        samples, null = resampled(ratio)
+        return Resampled(samples[key], null[key])
 
     corrected = counted.compute(np.atleast_2d(totals + change))
-    return {key: JointMaximum(float(corrected[key][0]), resampled(key, spreads[key].ratio), resampled(key, 1.0)) for key in maxima}
+    return {key: JointMaximum(float(corrected[key][0]), of_metric(key, spreads[key].ratio), of_metric(key, 1.0)) for key in maxima}
 
 
 def tipping_share(changes: Floats, distance: float, attempts: int) -> float:
@@ -171,6 +174,7 @@ def _errors(counted: CountedItems, labelled: LabelledAttempts) -> Floats:
 
 
 def _are_few(wrong: Floats) -> bool:
+    """Return whether fewer than FEWEST_ERRORS labels change a metric, given by how much each changes it, shape (n,)."""
     return int((abs(wrong) > 0).sum()) < FEWEST_ERRORS
 
 
