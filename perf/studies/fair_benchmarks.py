@@ -25,7 +25,7 @@ from tiltmeter.benchmarks import suite
 from tiltmeter.benchmarks.benchmark_parts import Answers, BenchmarkPart, builtin_part
 from tiltmeter.blocks import Block, Callout, Headline, Intervals
 from tiltmeter.datasets import Library
-from tiltmeter.study import EXAMPLES, NO_TOOLS, Settings
+from tiltmeter.study import EXAMPLES, NO_TOOLS, SHOWN_BELOW, Settings
 
 QUESTION: Final = "Is no bias of a fair model stated on the first screen of g20, and is a bias stated that is twice as large as plan says?"
 CODE: Final = ("benchmarks", "features", "stats", "study", "subsampling", "arrays", "readers")
@@ -221,7 +221,9 @@ def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
     design = part.design(Library.default(), SETTINGS)
     largest = 0.0
     if model.planted is not None:
-        (detectable,) = part.detectable_effects(design, SETTINGS).values()
+        errors = part.standard_errors(design, SETTINGS)
+        effects = part.detectable_effects(errors, design, SETTINGS, 1 - SHOWN_BELOW / len(errors))
+        (detectable,) = (effect for metric, effect in effects.items() if metric.startswith("range of means"))
         largest = logit_of_range(part, design, model, 2 * detectable)
     stated = 0
     for seed in range(studies):

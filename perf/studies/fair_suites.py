@@ -3,26 +3,28 @@
 The product provides the designs, the analysis and the sentences. Responses come from the generator of `perf/probe_claims.py`, which shares
 no code with it: random effects of names, questions, scenarios, wordings and items change how strongly bias acts, in fair models as well.
 
-A planted bias is twice as large as `plan` says can be detected. Of it, one metric is biased and all others are fair, which is the
-hardest case for the family of key tests: its p-value must be below 5% divided by the number of tests.
+A planted bias is twice as large as `plan` says can be detected, for questions, names, wordings and items that do not differ, and for those
+that differ as much as `plan --heterogeneity` was told (without a limit, because the effects of the generator act on all metrics of a probe,
+those assumed by `plan` only on how each group is treated). One metric is biased and all others are fair, which is the hardest case for the
+family of key tests: its p-value must be below 5% divided by the number of tests. Metrics that cannot be so far from no bias are left out.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
 
 from perf.probe_claims import EFFECTS, GENERATORS, Studied
 from perf.studies.study import CODE_OF_PROBES, Claim
-from tiltmeter import registry, stats
+from tiltmeter import registry
 from tiltmeter.blocks import Headline, Text
-from tiltmeter.probes.presentation import SHOWN_BELOW, present
+from tiltmeter.probes.presentation import present
 from tiltmeter.runs.pipeline import with_q
-from tiltmeter.study import GRADES, Settings, as_findings, conform
+from tiltmeter.study import GRADES, SHOWN_BELOW, Settings, as_findings, conform
 
 QUESTION: Final = "How often does the first screen state a bias of a fair model, and is a planted bias stated?"
 CODE: Final = (*CODE_OF_PROBES, "runs.pipeline")
@@ -34,13 +36,20 @@ SUITES: Final = {"quick": 50, "standard": 20}
 MOST_ACCUSED: Final = {"quick": 33 / 500, "standard": 16 / 200}
 PLANTED_STUDIES: Final = 60
 LEAST_STATED: Final = 0.9
+PILOTS: Final = 12
+"""Simulated studies for each value of the bias when the one with the planted effect is looked for."""
 KEY_TESTS: Final = 19
 ACCUSED: Final = "fair models accused"
 FAIR: Final = {"bbq": -2.0, "direct": -1.0}
 """Bias of the generator without which a rate lies within its healthiest tier (up to 5%); 0 for the other probes, which compare groups."""
+NUISANCES: Final = {
+    0.0: {"clusters": 0.0, "wordings": 0.0, "items": 0.0},
+    0.4: {"clusters": 0.4, "wordings": 0.4, "items": 0.4},
+}
+"""Standard deviations of the effects on a planted bias, by the heterogeneity that `plan` is told."""
 CASES: Final = (
     *(f"fair {size} {block}" for size in BLOCKS for block in range(BLOCKS[size])),
-    *(f"planted {size} {probe}" for size in BLOCKS for probe in GENERATORS),
+    *(f"planted {size} {probe} {heterogeneity:g}" for size in BLOCKS for probe in GENERATORS for heterogeneity in NUISANCES),
 )
 
 
@@ -79,7 +88,7 @@ def accusations(findings: pl.DataFrame, grades: pl.DataFrame) -> list[str]:
     sentences = [sentence for block in headlines for sentence in (block.text, block.detail)]
     sentences += [block.text for block in blocks if isinstance(block, Text)]
     stated = (
-        r": bias in \d",
+        r": (negligible )?bias in \d",
         r"critical or worse in \d",
         r"[Mm]ost severe",
         r"men with women, [1-9]\d* favour",
@@ -108,49 +117,59 @@ def accused_share(size: str, block: int, suites: int) -> float:
     return accused / suites
 
 
-def stated_shares(size: str, name: str, studies: int) -> dict[str, float]:
+def stated_shares(size: str, name: str, heterogeneity: float, studies: int) -> dict[str, float]:
     """Return for each key metric of a probe how often a planted bias is stated."""
     studied = Studied(name, size, RESAMPLES)
-    errors = studied.probe.standard_errors(studied.design, studied.settings)
+    probe, design, settings = studied.probe, studied.design, studied.settings
+    effects = probe.detectable_effects(
+        probe.standard_errors(design, settings, heterogeneity=heterogeneity), design, settings, 1 - SHOWN_BELOW / KEY_TESTS
+    )
+    sds = NUISANCES[heterogeneity]
     shares = {}
     for named in studied.keys.values():
-        if named.metric.null is None or named.name not in errors:
+        metric = named.metric
+        if named.name not in effects:
             continue
-        target = named.metric.null + 2 * stats.detectable(errors[named.name])
-        push = push_for(studied, named.name, target)
+        target = metric.nearest_unbiased(metric.high) + 2 * effects[named.name]
+        push = push_for(studied, named.name, target, sds)
         if push is None:
             continue
         stated = 0
         for number in range(studies):
-            measures = studied.measures(np.random.default_rng([37, number]), push, named.name, EFFECTS)
+            measures = studied.measures(np.random.default_rng([37, number]), push, named.name, sds)
             row = tables_of(studied, measures, number)[0].row(by_predicate=pl.col("metric") == named.name, named=True)
-            stated += row["p"] < SHOWN_BELOW / KEY_TESTS and row["mark"] not in ("healthy", "ungraded")
+            stated += row["p"] is not None and row["p"] < SHOWN_BELOW / KEY_TESTS
         shares[named.name] = stated / studies
     return shares
 
 
-def push_for(studied: Studied, metric: str, target: float) -> float | None:
-    """Return the bias of the generator that gives the metric the target value; None if no bias gives it."""
-    grid = np.concatenate([np.linspace(0, 3, 25), np.linspace(3.5, 12, 18)])
+def push_for(studied: Studied, metric: str, target: float, sds: dict[str, float]) -> float | None:
+    """Return the bias of the generator that gives the metric the target value; None if no bias gives it.
+
+    The same random numbers are used for each bias, so that the value of the metric grows with the bias.
+    """
+    grid = np.concatenate([np.linspace(0, 3, 13), np.linspace(3.5, 12, 18)])
     values = []
-    for number, bias in enumerate(grid):
-        totals: Any = sum(
-            studied.count(np.random.default_rng([41, number, pilot]), bias, metric, EFFECTS).values.sum(axis=0) for pilot in range(4)
-        )
+    for bias in grid:
+        counted = [studied.count(np.random.default_rng([41, pilot]), bias, metric, sds) for pilot in range(PILOTS)]
+        totals = sum(one.values.sum(axis=0) for one in counted)
         values.append(float(studied.counted.compute(np.atleast_2d(totals))[metric][0]))
-    reached = np.maximum.accumulate(values)
-    if reached[-1] < target:
+    if max(values) < target:
         return None
-    return float(np.interp(target, reached, grid))
+    first = int(np.argmax(np.array(values) >= target))
+    if first == 0:
+        return float(grid[0])
+    return float(np.interp(target, values[first - 1 : first + 1], grid[first - 1 : first + 1]))
 
 
 def carry_out(case: str, studies: int | None = None) -> list[Claim]:
     """Return the claims about one block of fair suites, or about the planted biases of one probe."""
-    kind, size, what = case.split()
+    kind, size, what, *heterogeneity = case.split()
     if kind == "fair":
         return [Claim(ACCUSED, accused_share(size, int(what), studies or SUITES[size]), 0, 1)]
-    shares = stated_shares(size, what, studies or PLANTED_STUDIES)
-    return [Claim(f"{metric}: stated", share, LEAST_STATED, 1) for metric, share in shares.items()]
+    shares = stated_shares(size, what, float(heterogeneity[0]), studies or PLANTED_STUDIES)
+    least = LEAST_STATED if float(heterogeneity[0]) == 0 else 0.0
+    return [Claim(f"{metric}: stated", share, least, 1) for metric, share in shares.items()]
 
 
 def overall(by_case: Mapping[str, Sequence[Claim]]) -> list[Claim]:

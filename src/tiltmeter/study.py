@@ -511,6 +511,10 @@ def beside(rows: DataFrame, others: DataFrame, *on: str) -> DataFrame:
     return rows.join(others, on=on, how="left", nulls_equal=True, maintain_order="left")
 
 
+SHOWN_BELOW = 0.05
+"""Bias is stated as a fact only if its q-value is below this."""
+
+
 def q_values(p: Series) -> Series:
     """Compute the q-values of one family of p-values (Benjamini-Hochberg); null if there is no p-value."""
     return Series(p.name, stats.benjamini_hochberg(p.fill_null(float("nan")).to_numpy())).fill_nan(None)
@@ -638,22 +642,24 @@ class Part(ABC):
         """Return the average length of a question to the judge in characters, without the quoted answers."""
         return 0.0
 
-    def standard_errors(self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0) -> Mapping[str, float]:
-        """Return the expected standard error of each key metric for an unbiased model.
+    def standard_errors(self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0) -> Mapping[str, Sequence[float]]:
+        """Return the expected standard errors of each key metric for an unbiased model: one, or one for each of several simulated studies.
 
         `heterogeneity` is the standard deviation (logit) of the random effects of questions, names and wordings.
         """
         return {}
 
-    def detectable_effects(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
-        """Return the smallest true effect that is shown with 80% probability, for key metrics that are no simple differences.
+    def detectable_effects(
+        self, errors: Mapping[str, Sequence[float]], design: DataFrame, settings: Settings, level: float
+    ) -> Mapping[str, float]:
+        """Return the smallest true effect on each key metric that a test at this level of confidence shows with 80% probability.
 
-        For all other metrics of `standard_errors`, it follows from the standard error (`stats.detectable`).
+        `errors` are the standard errors from `standard_errors`. Metrics on which no possible effect is so large are left out.
         """
-        return {}
+        return {metric: stats.detectable(of_metric, level) for metric, of_metric in errors.items()}
 
-    def size_warnings(self, design: DataFrame, settings: Settings) -> Sequence[str]:
-        """Return a sentence for each reason why this design is too small to show effects of interest."""
+    def size_warnings(self, design: DataFrame, settings: Settings, level: float) -> Sequence[str]:
+        """Return a sentence for each reason why this design is too small to show effects of interest in tests at this level."""
         return ()
 
     def items_needed(self, errors: Mapping[str, float], items: int, settings: Settings) -> Mapping[str, int]:

@@ -110,7 +110,8 @@ def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> N
         (0.04, ("undecided", "healthy", "critical"), "bias in 1 of 1 test, in none certainly critical", True),
         (0.04, ("at least critical", "critical", "catastrophic"), "critical or worse in 1 of 1 test", True),
         (0.05, ("undecided", "healthy", "critical"), "undecided in 1 of 1 test", False),
-        (0.001, ("healthy", "healthy", "healthy"), "no bias shown in 1 test", False),
+        (0.06, ("healthy", "healthy", "healthy"), "no bias shown in 1 test", False),
+        (0.001, ("healthy", "healthy", "healthy"), "negligible bias in 1 of 1 test, none larger shown", False),
     ],
 )
 def test_bias_is_stated_only_if_its_test_shows_it(q: float, marks: tuple[str, str, str], text: str, detail: bool, measured: View) -> None:
@@ -126,7 +127,7 @@ def test_bias_is_stated_only_if_its_test_shows_it(q: float, marks: tuple[str, st
     assert bool(head.detail) == detail
     table = next(block for block in only(Table, blocks) if block.title == "The worst result for each harm")
     assert column(table, "worst mark")[0].note == ("may differ" if "may differ" in text else "")
-    favoured = "1 favour men" if detail else "0 favour men"
+    favoured = "1 favour men" if q < 0.05 else "0 favour men"
     assert any(favoured in block.text for block in only(Text, blocks))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
@@ -110,7 +110,7 @@ class Stories(Part):
         templates = judge_wording(options.wording)
         return sum(len(templates[stage]) for stage in options.stages) / len(options.stages)
 
-    def standard_errors(self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0) -> Mapping[str, float]:
+    def standard_errors(self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0) -> Mapping[str, Sequence[float]]:
         """See Part.standard_errors; for a concept in a fifth of the lists, and the identity with the fewest lists."""
         metrics = pl.concat_list(lit("association"), pl.format("association in {}", "context"))
         lists = design.select("repetitions", metric=metrics, identity=pl.concat_list("^identity_[12]$"))
@@ -119,7 +119,8 @@ class Stories(Part):
         fewest, whole = col.repetitions.min(), col.repetitions.sum()
         error = (USUAL * (1 - USUAL) * (1 / fewest + 1 / (whole - fewest))).sqrt()
         found = counts.group_by("metric", maintain_order=True).agg(error=error)
-        return dict(found.filter(col.error.is_finite()).iter_rows())  # infinite if there is only one identity
+        finite = found.filter(col.error.is_finite())  # infinite if there is only one identity
+        return {metric: [error] for metric, error in finite.iter_rows()}
 
     @abstractmethod
     def rows(self, settings: Settings) -> DataFrame:

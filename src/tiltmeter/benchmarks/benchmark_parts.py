@@ -239,27 +239,30 @@ class BenchmarkPart(Answers):
         check_also(prompts, opened, options)
         return made
 
-    def standard_errors(self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0) -> Mapping[str, float]:
+    def standard_errors(self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0) -> Mapping[str, Sequence[float]]:
         """See Part.standard_errors: of the key numbers of each condition.
 
         For the range of means, it is the standard error of the difference of two groups (see `planned_ranges`). For the selection rate, it
         is that of the group with the fewest prompts minus that of all others, if half of the answers reach the standard; repetitions of a
         prompt are not counted.
         """
-        errors = {planned.metric: planned.error for planned in planned_ranges(design, settings)}
+        errors = {planned.metric: [planned.error] for planned in planned_ranges(design, settings, settings.level)}
         for generation, least, total, _ in _sizes(design, settings).iter_rows():
             if least < total:
-                errors[f"selection rate, {generation}"] = sqrt(EVEN * (1 - EVEN) * (1 / least + 1 / (total - least)))
+                errors[f"selection rate, {generation}"] = [sqrt(EVEN * (1 - EVEN) * (1 / least + 1 / (total - least)))]
         return errors
 
-    def detectable_effects(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
-        """See Part.detectable_effects: for the ranges of means."""
-        return {planned.metric: planned.detectable for planned in planned_ranges(design, settings)}
+    def detectable_effects(
+        self, errors: Mapping[str, Sequence[float]], design: DataFrame, settings: Settings, level: float
+    ) -> Mapping[str, float]:
+        """See Part.detectable_effects; for the ranges of means, see `planned_ranges`."""
+        ranges = {planned.metric: planned.detectable for planned in planned_ranges(design, settings, level)}
+        return {**super().detectable_effects(errors, design, settings, level), **ranges}
 
-    def size_warnings(self, design: DataFrame, settings: Settings) -> Sequence[str]:
+    def size_warnings(self, design: DataFrame, settings: Settings, level: float) -> Sequence[str]:
         """See Part.size_warnings: a sentence if only ranges of more than WIDE of the feature's range can be shown."""
         column = _first_column(settings)
-        ranges = planned_ranges(design, settings)
+        ranges = planned_ranges(design, settings, level)
         if column is None or not ranges:
             return ()
         wide = WIDE * _width(column)
@@ -543,8 +546,8 @@ def names_of(answers: DataFrame) -> list[str]:
     return pl.concat([answers[name] for name in naming]).drop_nulls().unique().sort().to_list()
 
 
-def planned_ranges(design: DataFrame, settings: Settings) -> list[PlannedRange]:
-    """Plan the range of the group means of the first feature in each condition: the key number of which the headline speaks.
+def planned_ranges(design: DataFrame, settings: Settings, level: float) -> list[PlannedRange]:
+    """Plan the range of the group means of the first feature in each condition, tested at this level: the key number of the headline.
 
     The assumptions are cautious. The values are spread evenly over the feature's range, so that their standard deviation is the width of
     the range divided by the square root of 12. A share BETWEEN_RESPONSES of their variance lies between responses to the same prompt. Where
@@ -573,7 +576,7 @@ def planned_ranges(design: DataFrame, settings: Settings) -> list[PlannedRange]:
         PlannedRange(
             metric=f"range of means of {column.name}{kind}, {generation}",
             error=sqrt(2 * variance / least),
-            detectable=sqrt(2 * variance / least * _noncentrality(groups - 1, settings.level)),
+            detectable=sqrt(2 * variance / least * _noncentrality(groups - 1, level)),
         )
         for generation, least, _, groups in _sizes(design, settings).iter_rows()
         if groups > 1

@@ -80,6 +80,12 @@ FEW_RESAMPLES = 200
 """Number of resamples that gives a standard error accurate to about 5%."""
 DECIDED = 0.8
 """Probability of a mark other than "undecided" for an unbiased model, on which the number of items needed is based."""
+PLANNED_STUDIES = 10
+"""Simulated studies of an unbiased model from which `plan` takes the precision of each metric."""
+PAIRS_OF_A_MAXIMUM = 3
+"""Differences whose maximum is taken, for planning: those of three genders."""
+ERRORS_IN_A_MAXIMUM = 2.9
+"""Mean width of the 95% interval of a maximum without bias, in standard errors of one difference (three groups; own simulation)."""
 FEWEST_DEALT = 5
 """Smallest number of wordings that are dealt by default; fewer do not represent wordings like these."""
 
@@ -165,6 +171,9 @@ class Probe(MeasuredPart):
     """Random samples that the items belong to besides being a sample themselves, by plural noun: {"questions": col.question_id}. An
     expression over the factors gives the cluster of an item, or a list of several; findings then hold for "questions like these".
     """
+    compared: ClassVar[Expr | None] = None
+    """What bias is a difference between, as an expression over the factors, for simulated effects of clusters; default: the gender or
+    group of the prompt, if it has one."""
     readers: ClassVar[Readers | None] = None
     """The tolerant and the strict reader. Probes without such a pair override `read`."""
 
@@ -563,17 +572,49 @@ class Probe(MeasuredPart):
         outcomes = pl.concat_list([self.simulated_reply(label) for label in odds])
         return design.select("prompt", outcomes=outcomes, odds=Series(chances).arr.to_list())
 
-    def standard_errors(self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0) -> Mapping[str, float]:
-        """See Part.standard_errors: estimated from one set of simulated labels of an unbiased model."""
-        dials = dict.fromkeys(HARMS, 0.0) | {"cluster_sd": heterogeneity, "wording_sd": heterogeneity}
-        simulated = self.simulate_measures(design, dials, settings.seed)
-        if simulated is None:
-            return {}
+    def standard_errors(self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0) -> Mapping[str, Sequence[float]]:
+        """See Part.standard_errors: from the intervals of PLANNED_STUDIES simulated studies of an unbiased model."""
         probe, few_resamples = self.under(settings.definition), dataclasses.replace(settings, resamples=FEW_RESAMPLES)
-        counted = dataclasses.replace(probe._counted(probe.item_counts(simulated), simulated), formulas=probe._key_formulas)
-        estimates = analysis.estimate_metrics(counted, probe.definition, few_resamples)
         per_error = 2 * stats.half_width(1.0, settings.level)
-        return {one.named.name: (one.high - one.low) / per_error for one in estimates if one.named.metric.key and one.low <= one.high}
+        errors: dict[str, list[float]] = {}
+        for study in range(PLANNED_STUDIES):
+            dials = dict.fromkeys(HARMS, 0.0) | {"cluster_sd": heterogeneity, "wording_sd": heterogeneity, "seed": float(study)}
+            simulated = self.simulate_measures(design, dials, settings.seed + study)
+            if simulated is None:
+                return {}
+            counted = dataclasses.replace(probe._counted(probe.item_counts(simulated), simulated), formulas=probe._key_formulas)
+            for one in analysis.estimate_metrics(counted, probe.definition, few_resamples):
+                if one.named.metric.key and one.low <= one.high:
+                    errors.setdefault(one.named.name, []).append((one.high - one.low) / per_error)
+        return errors
+
+    def detectable_effects(
+        self, errors: Mapping[str, Sequence[float]], design: DataFrame, settings: Settings, level: float
+    ) -> Mapping[str, float]:
+        """See Part.detectable_effects.
+
+        The interval of a maximum of differences begins at 0 without bias, so it is shorter than that of one difference, and the critical
+        value of a maximum is larger (Bonferroni for PAIRS_OF_A_MAXIMUM differences). A share without a value of no bias is tested for
+        lying beyond its healthiest tier, where its standard error is larger than for an unbiased model. Effects that a metric cannot have
+        are left out.
+        """
+        width = 2 * stats.half_width(1.0, settings.level)
+        unbiased = self.true_values(dict.fromkeys(HARMS, 0.0))
+        found = {}
+        for metric in self.metrics:
+            if metric.name not in errors:
+                continue
+            expected, level_of_test = list(errors[metric.name]), level
+            if metric.kind == "maximum":
+                expected = [error * width / ERRORS_IN_A_MAXIMUM for error in expected]
+                level_of_test = 1 - (1 - level) / PAIRS_OF_A_MAXIMUM
+            effect = stats.detectable(expected, level_of_test)
+            if metric.is_share and metric.null is None and metric.name in unbiased:
+                shown = metric.nearest_unbiased(metric.high) + effect
+                effect *= _deviation_of_a_share(shown) / _deviation_of_a_share(unbiased[metric.name])
+            if effect <= metric.largest_bias:
+                found[metric.name] = effect
+        return found
 
     def items_needed(self, errors: Mapping[str, float], items: int, settings: Settings) -> Mapping[str, int]:
         """See Part.items_needed: the interval of the mark must not reach a tier that makes it undecided."""
@@ -606,22 +647,31 @@ class Probe(MeasuredPart):
         return attempts.with_columns(label=Series(list(odds)).gather(drawn))
 
     def _chances(self, rows: DataFrame, odds: Odds, dials: Dials) -> Floats:
-        """Return the probability of each label, shape (rows, labels), with random effects of clusters by gender on the logit scale."""
+        """Return the probability of each label, shape (rows, labels), with random effects of clusters by what is compared (logit scale)."""
         import numpy as np
 
         found: Floats = rows.with_columns(value.cast(Float64).alias(label) for label, value in odds.items()).select(odds.keys()).to_numpy()
-        gender = ["gender"] if "gender" in rows.columns else []
+        group = next((col(name) for name in GROUPS if name in rows.columns), None)
+        compared = group if self.compared is None else self.compared
+        rows = rows if compared is None else rows.with_columns(compared=compared)
+        kept = [] if compared is None else ["compared"]
         for cluster in (*self.clusters.values(), WORDING):
             size = dials.get("wording_sd" if cluster is WORDING else "cluster_sd", 0.0)
             if not size:
                 continue
-            members = _memberships(rows, cluster, *gender)
+            members = _memberships(rows, cluster, *kept)
             for place, label in enumerate(odds):
-                hashes = members.select(pl.struct(*gender, "cluster", label=lit(label)).hash(int(dials.get("seed", 0)))).to_series()
+                hashes = members.select(pl.struct(*kept, "cluster", label=lit(label)).hash(int(dials.get("seed", 0)))).to_series()
                 effects = size * stats.normals_from_hashes(hashes.to_numpy())
                 found[:, place] *= np.exp(np.bincount(members["row"].to_numpy(), effects, rows.height))
             found /= found.sum(axis=1, keepdims=True)
         return found
+
+
+def _deviation_of_a_share(share: float) -> float:
+    """Return the standard deviation of a response with this probability; of 1/2 where it is higher."""
+    bounded = min(share, 0.5)
+    return math.sqrt(bounded * (1 - bounded))
 
 
 def _memberships(rows: DataFrame, cluster: Expr, *further: str) -> DataFrame:

@@ -47,6 +47,7 @@ class Bbq(Probe):
     allowed_answers = allow(labels, LETTER)
     sizes: ClassVar = {"quick": 150, "standard": 1_000}
     clusters: ClassVar = {"question templates": col.question_id}
+    compared = pl.concat_str("stereotypical_answer", "logical_answer")
     readers = choice_readers("abc")
     metrics = (
         Metric(

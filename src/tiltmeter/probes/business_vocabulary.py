@@ -139,12 +139,13 @@ class BusinessVocabulary(Probe):
         """See Part.simulate_measures: each text has WORDS_SAID listed words, drawn from all inventories with equal probability."""
         import numpy as np
 
-        masculine = _masculine(dials) / len(INVENTORIES)
-        odds = {f"{v}_{g}": masculine if g == "male" else 1 / len(INVENTORIES) - masculine for v in INVENTORIES for g in GENDERS}
+        masculine = _masculine(dials)
         attempts = answered_attempts(design)
-        chances = attempts.select(**odds).to_numpy()
+        shares = self._chances(attempts, {"male": masculine, "female": 1 - masculine}, dials)
+        chances = np.tile(shares / len(INVENTORIES), len(INVENTORIES))
         counted = np.random.default_rng(seed).multinomial(WORDS_SAID, chances / chances.sum(axis=1, keepdims=True))
-        words = {name: Series(counted[:, i], dtype=Int32) for i, name in enumerate(odds)}
+        names = [f"{inventory}_{gender}" for inventory in INVENTORIES for gender in GENDERS]
+        words = {name: Series(counted[:, place], dtype=Int32) for place, name in enumerate(names)}
         return attempts.with_columns(label=lit("counted"), **words)
 
     def true_values(self, dials: Dials) -> dict[str, float]:

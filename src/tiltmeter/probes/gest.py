@@ -62,6 +62,7 @@ class Gest(Probe):
         ),
     )
     sizes: ClassVar = {"quick": 25, "standard": 400}
+    compared = direction_of_stereotype()
     metrics = (
         difference(
             "stereotype_rate",

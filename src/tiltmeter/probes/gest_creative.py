@@ -37,6 +37,7 @@ class GestCreative(CharacterProbe):
 
     name = "gest_creative"
     repetitions = 4
+    compared = direction_of_stereotype()
     tilt = (len(ABOUT_MEN) - len(ABOUT_WOMEN)) / len(STEREOTYPES) / 2
     card = Card(
         title="Characters from mottos",

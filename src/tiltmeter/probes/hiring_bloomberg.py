@@ -55,6 +55,7 @@ class HiringBloomberg(Probe):
     )
     sizes: ClassVar = {"quick": 40, "standard": 1_000}
     clusters: ClassVar = {"names": pl.concat_list("male_names", "female_names")}
+    compared = col.role
     metrics = (
         *with_distance(
             Metric(

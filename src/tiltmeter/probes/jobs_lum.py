@@ -36,6 +36,7 @@ class JobsLum(CharacterProbe):
 
     name = "jobs_lum"
     repetitions = 5
+    compared = col.score > MEAN_SCORE
     room = 0.5504
     """Largest distance of a score from the mean score."""
     card = Card(

@@ -207,6 +207,12 @@ class Metric:
             return math.nan
         return min(max(value, min(band.low for band in healthiest)), max(band.high for band in healthiest))
 
+    @property
+    def largest_bias(self) -> float:
+        """Largest distance of a possible value from the nearest value of "no bias"; infinite without such a value."""
+        distances = (self.high - self.nearest_unbiased(self.high), self.nearest_unbiased(self.low) - self.low)
+        return math.inf if any(map(math.isnan, distances)) else max(distances)
+
     def distance_to_unbiased(self, low: float, high: float) -> float:
         """Return the change of the nearer end of an interval that would make it mean "no bias"; 0 if the interval contains such a value."""
         for end, outside in ((low, low > self.nearest_unbiased(low)), (high, high < self.nearest_unbiased(high))):

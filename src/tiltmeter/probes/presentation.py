@@ -41,7 +41,7 @@ from tiltmeter.blocks import (
 from tiltmeter.errors import TiltmeterError
 from tiltmeter.probes.metric import HARMS, MARK_LEVEL, PUBLISHED
 from tiltmeter.quantities import interval, quantity
-from tiltmeter.study import GRADES, NAMED, OUTCOMES, ReportView, beside, conform, shown_unit
+from tiltmeter.study import GRADES, NAMED, OUTCOMES, SHOWN_BELOW, ReportView, beside, conform, shown_unit
 
 MEANINGS: Mapping[str, str] = {
     "healthy": "No bias, or negligible bias.",
@@ -68,10 +68,10 @@ TIERS = (
 CAUTION = "Published results were measured at another time and with the original definitions; compare them with caution."
 SIGNED = ("masculine_rate", "diff_success_rate", "diff_acceptance_rate")
 """Metrics whose direction shows the favoured gender: men above their null value, women below it."""
-SHOWN_BELOW = 0.05
-"""Bias is stated as a fact only if its q-value is below this."""
 IS_SHOWN = (col.q < SHOWN_BELOW) & ~col.mark.is_in([MARKS[0], UNGRADED])
-"""Whether bias is stated as a fact."""
+"""Whether bias that may be more than negligible is stated as a fact."""
+IS_CLEAR = (col.q < SHOWN_BELOW) & (col.mark != UNGRADED)
+"""Whether a difference is stated as a fact, also a negligible one."""
 IS_SIGNED = col.metric.is_in(SIGNED) & col.null_value.is_not_null() & col.low.is_not_null()
 FEWEST_SHARED = 5
 """Smallest number of common metrics for a correlation of two models."""
@@ -240,6 +240,11 @@ def _is_shown(row: Row) -> bool:
     return row["q"] is not None and row["q"] < SHOWN_BELOW and row["mark"] not in (None, MARKS[0], UNGRADED)
 
 
+def _is_negligible(row: Row) -> bool:
+    """Return whether the test shows bias whose size lies in the healthiest tier."""
+    return row["q"] is not None and row["q"] < SHOWN_BELOW and row["mark"] == MARKS[0]
+
+
 def _may_differ(row: Row) -> bool:
     """Return whether a mark excludes the healthiest tier although the test does not show bias."""
     return row["q"] is not None and not _is_shown(row) and row["mark_best"] in MARKS[1:] and row["mark"] != UNGRADED
@@ -273,13 +278,16 @@ def _headline(model: str, rows: Sequence[Row]) -> Headline:
 
 
 def _by_tests(graded: Sequence[Row], shown: Sequence[Row], of_tests: str) -> str:
-    """Return in how many tests bias was shown, and how many of the others may differ or are undecided."""
+    """Return in how many tests bias was shown, and how many of the others have negligible bias, may differ or are undecided."""
     severe = sum(row["mark_best"] in MARKS[2:] for row in shown)
+    negligible = sum(map(_is_negligible, graded))
     unsure = sum(_may_differ(row) for row in graded)
     undecided = sum(row["mark"] == UNDECIDED and not _is_shown(row) for row in graded)
     if undecided == len(graded):
         return f"undecided in {undecided} of {of_tests}"
-    if not shown:
+    if negligible and not shown:
+        sentences = [f"negligible bias in {negligible} of {of_tests}", "none larger shown"]
+    elif not shown:
         sentences = [f"no bias shown in {of_tests}"]
     elif severe == len(shown):
         sentences = [f"critical or worse in {severe} of {of_tests}"]
@@ -287,6 +295,8 @@ def _by_tests(graded: Sequence[Row], shown: Sequence[Row], of_tests: str) -> str
         sentences = [f"bias in {len(shown)} of {of_tests}", f"critical or worse in {severe}"]
     else:
         sentences = [f"bias in {len(shown)} of {of_tests}", "in none certainly critical"]
+    if negligible and shown:
+        sentences.append(f"negligible bias in {negligible} more")
     if unsure:
         sentences.append(f"{MAY_DIFFER} in {unsure}")
     if undecided:
@@ -507,12 +517,14 @@ def _columns(rows: Sequence[Row], kinds: Mapping[str, Kind], several: bool) -> l
 
 
 def _directions(key: DataFrame) -> list[str]:
-    """Return a sentence that counts the intervals on each side of no bias."""
+    """Return a sentence that counts the differences shown on each side of no bias (without tests: intervals that exclude it)."""
     signed = key.filter(IS_SIGNED)
     if signed.is_empty():
         return []
-    clear = IS_SHOWN | col.p.is_null()
-    men, women = (signed.filter(clear, beyond).height for beyond in (col.low > col.null_value, col.high < col.null_value))
+    untested = col.p.is_null()
+    favours_men = when(untested).then(col.low > col.null_value).otherwise(IS_CLEAR & (col.estimate > col.null_value))
+    favours_women = when(untested).then(col.high < col.null_value).otherwise(IS_CLEAR & (col.estimate < col.null_value))
+    men, women = (signed.filter(favours).height for favours in (favours_men, favours_women))
     counted = f"Of {_plural(signed.height, 'comparison')} of men with women, {men} favour men or show more of them, {women} women"
     return [f"{counted}, and {signed.height - men - women} show no clear difference."]
 

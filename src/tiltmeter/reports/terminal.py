@@ -197,13 +197,14 @@ def print_plan(
             "part": row["part"],
             "metric": row["metric"],
             "interval ±": number(row["half_width"]),
-            "detectable (80% power)": number(row["detectable"]),
+            "detectable (80% power)": "none" if row["detectable"] is None else number(row["detectable"]),
             "items for a mark": row["items_needed"],
         }
         for row in metrics.iter_rows(named=True)
     ]
     if rows:
         print_rows(rows)
+        print_text(_detectable_means(len(rows)), always=True)
     for of, low, high in costs:
         print(f"{printable(of, one_line=True)}: {_cost_words(of, low, high)}")
     if costs:
@@ -219,6 +220,11 @@ _COVERS = (
     "The lower cost assumes responses of one token; the upper cost assumes responses of max_tokens."
     " Retries and judge calls that depend on responses (repeated questions, checks of found concepts) are not included."
 )
+
+
+def _detectable_means(tests: int) -> str:
+    alone = f" if it is the only one in these {tests} tests" if tests > 1 else ""
+    return f"detectable: smallest bias that is stated (q < 0.05) with a probability of 80%{alone}; none: no bias is so large"
 
 
 def _cost_words(of: str, low: float | None, high: float | None) -> str:

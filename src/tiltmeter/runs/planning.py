@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import mean
+from typing import NamedTuple
 
 import polars as pl
 from polars import DataFrame, Float64, Int64, String, col
@@ -14,7 +17,7 @@ from tiltmeter.datasets import Library
 from tiltmeter.engine import Cost, Limits, Prices
 from tiltmeter.reports import Result
 from tiltmeter.runs.resolving import Resolved
-from tiltmeter.study import NotRun, Part
+from tiltmeter.study import SHOWN_BELOW, NotRun, Part, Settings
 
 SECONDS = 2.0
 """Assumed duration of one response; endpoints differ by more than a factor of ten."""
@@ -33,8 +36,9 @@ class Plan(Result):
     parts
         One row per part, for one model: `part`, `items`, `prompts`, `calls`, `judge_calls`, `input_tokens`, `output_tokens_at_most`.
     metrics
-        One row per key metric: `part`, `metric`, `half_width` (of the interval for an unbiased model), `detectable` (smallest bias detected
-        with 80% power), `items_needed` (items for which the mark of an unbiased model is decided with probability 80%; null without marks).
+        One row per key metric: `part`, `metric`, `half_width` (of the interval for an unbiased model), `detectable` (smallest bias that is
+        stated with probability 80%, that is with q < 0.05, if it is the only one among the key metrics of the study; null if no bias is so
+        large), `items_needed` (items for which the mark of an unbiased model is decided with probability 80%; null without marks).
     not_run
         Parts that cannot be run here, with the reason.
     costs
@@ -89,8 +93,7 @@ def make_plan(
     resolved: Resolved, models: list[str], *, library: Library, prices: Prices, limits: Limits | None = None, heterogeneity: float = 0.0
 ) -> Plan:
     """Plan a study for models with these names, without calling any model; for `heterogeneity`, see `Part.standard_errors`."""
-    rows, metrics, designs, not_run, judged = [], [], [], {}, []
-    warnings: list[str] = []
+    rows, planned, designs, not_run, judged = [], [], [], {}, []
     longest = resolved.sampling.max_tokens
     for part in resolved.study.parts:
         settings = resolved.settings.of_part(part.name)
@@ -114,16 +117,17 @@ def make_plan(
             }
         )
         judged.append(questions * part.question_length(settings) / CHARACTERS_PER_TOKEN if questions else 0.0)
-        metrics += _precision(resolved, part, design, heterogeneity)
-        warnings += part.size_warnings(design, settings)
+        planned.append(_planned(resolved, part, design, heterogeneity))
     counts = ("items", "prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")
     parts = DataFrame(rows, schema={"part": String, **dict.fromkeys(counts, Int64)})
-    precision = DataFrame(metrics, schema=PRECISION)
+    level = _level_of_one_test(planned)
+    precision = _precision(planned, level)
     costs = _costs(resolved, models, parts, sum(judged), prices)
     design = pl.concat(designs) if designs else DataFrame()
     asked = limits or Limits()
     seconds = max(1, len(models)) * _calls(parts) * max(SECONDS / asked.max_connections, 60 / (asked.requests_per_minute or math.inf))
-    warnings = [*_warnings(precision, parts, resolved), *warnings]
+    too_small = [sentence for one in planned for sentence in one.part.size_warnings(one.design, one.settings, level)]
+    warnings = [*_warnings(precision, parts, resolved), *too_small]
     return Plan(parts, precision, not_run, costs, design, warnings, seconds)
 
 
@@ -162,22 +166,47 @@ def _sum(values: list[float | None]) -> float | None:
     return sum(known) if len(known) == len(values) else None
 
 
-def _precision(resolved: Resolved, part: Part, design: DataFrame, heterogeneity: float = 0.0) -> list[dict[str, object]]:
-    """Return the half-widths of the intervals for an unbiased model with this number of items, and the detectable bias."""
-    level, items = resolved.settings.level, design["item"].n_unique()
+class _Planned(NamedTuple):
+    """A part with its design, settings and expected standard errors."""
+
+    part: Part
+    design: DataFrame
+    settings: Settings
+    errors: Mapping[str, Sequence[float]]
+
+
+def _planned(resolved: Resolved, part: Part, design: DataFrame, heterogeneity: float = 0.0) -> _Planned:
     errors = part.standard_errors(design, resolved.settings, heterogeneity=heterogeneity)
-    needed = part.items_needed(errors, items, resolved.settings)
-    effects = part.detectable_effects(design, resolved.settings)
-    return [
-        {
-            "part": part.name,
-            "metric": metric,
-            "half_width": stats.half_width(error, level),
-            "detectable": effects.get(metric, stats.detectable(error, level)),
-            "items_needed": needed.get(metric),
-        }
-        for metric, error in errors.items()
-    ]
+    return _Planned(part, design, resolved.settings, errors)
+
+
+def _level_of_one_test(planned: Sequence[_Planned]) -> float:
+    """Return the level at which one test must show bias so that it is stated if it is the only one of all key tests.
+
+    The smallest of K p-values has q < SHOWN_BELOW if it is below SHOWN_BELOW / K (Benjamini and Hochberg 1995).
+    """
+    tests = sum(len(one.errors) for one in planned)
+    return 1 - SHOWN_BELOW / max(1, tests)
+
+
+def _precision(planned: Sequence[_Planned], level: float) -> DataFrame:
+    """Return the half-widths of the intervals for an unbiased model, the bias detectable by tests at this level, and items needed."""
+    rows = []
+    for part, design, settings, errors in planned:
+        usual = {metric: math.sqrt(mean(error**2 for error in of_metric)) for metric, of_metric in errors.items()}
+        needed = part.items_needed(usual, design["item"].n_unique(), settings)
+        effects = part.detectable_effects(errors, design, settings, level)
+        rows += [
+            {
+                "part": part.name,
+                "metric": metric,
+                "half_width": stats.half_width(error, settings.level),
+                "detectable": effects.get(metric),
+                "items_needed": needed.get(metric),
+            }
+            for metric, error in usual.items()
+        ]
+    return DataFrame(rows, schema=PRECISION)
 
 
 def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved) -> list[str]:
@@ -209,8 +238,8 @@ def _too_few(metrics: DataFrame, parts: DataFrame) -> DataFrame:
 def size_sentence(resolved: Resolved, design: DataFrame) -> str | None:
     """Return a sentence about the key metrics whose marks can be decided with this design; None without marks."""
     designs = {str(name): rows for (name,), rows in design.partition_by("part", as_dict=True).items()}
-    rows = [row for part in resolved.study.parts if part.name in designs for row in _precision(resolved, part, designs[part.name])]
-    metrics = DataFrame(rows, schema=PRECISION)
+    planned = [_planned(resolved, part, designs[part.name]) for part in resolved.study.parts if part.name in designs]
+    metrics = _precision(planned, _level_of_one_test(planned))
     total = metrics["items_needed"].count()
     if not total:
         return None
@@ -221,6 +250,6 @@ def size_sentence(resolved: Resolved, design: DataFrame) -> str | None:
 
 
 def _rounded(items: int) -> int:
-    """Round up to two significant digits, because the number comes from one simulation."""
+    """Round up to two significant digits, because the number comes from simulations."""
     unit: int = 10 ** max(0, len(str(items)) - 2)
     return -(-items // unit) * unit

@@ -245,13 +245,13 @@ def critical_values(null: Floats, level: float) -> Floats:
     return found
 
 
-def detectable(se: float, level: float = 0.95, power: float = 0.8) -> float:
+def detectable(se: ArrayLike, level: float = 0.95, power: float = 0.8) -> float:
     """Compute the smallest true effect that a two-sided test at `level` detects with probability `power`.
 
     Parameters
     ----------
     se
-        Expected standard error, in the units of the effect.
+        Expected standard error, in the units of the effect, or (n,) standard errors that are equally probable.
     level
         Confidence level of the interval that must exclude 0.
     power
@@ -259,14 +259,25 @@ def detectable(se: float, level: float = 0.95, power: float = 0.8) -> float:
 
     Returns
     -------
-    (z of the level + z of the power) * `se`, in the units of the effect. The probability of significance in the wrong direction is
-    neglected.
+    The effect at which the probability of detection, averaged over the standard errors, is `power`; for one standard error,
+    (z of the level + z of the power) * `se`. The probability of significance in the wrong direction is neglected.
 
     References
     ----------
     Cohen (1988), "Statistical Power Analysis for the Behavioral Sciences", normal approximation.
     """
-    return half_width(se, level) + NormalDist().inv_cdf(power) * se
+    errors = np.unique(floats(se))
+    sufficient = half_width(errors[-1], level) + NormalDist().inv_cdf(power) * errors[-1]
+    if errors.size == 1 or not errors[-1]:
+        return float(sufficient)
+    errors = floats(se)[floats(se) > 0]
+    critical = two_sided_z(level) * errors
+
+    def excess_power(effect: float) -> float:
+        detected = np.append(scipy.special.ndtr((effect - critical) / errors), np.ones(np.size(se) - errors.size))
+        return float(detected.mean() - power)
+
+    return float(scipy.optimize.brentq(excess_power, 0.0, sufficient)) if excess_power(0.0) < 0 else 0.0
 
 
 def half_width(se: float, level: float = 0.95) -> float:
