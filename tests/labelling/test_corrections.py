@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from perf.studies.labelled_maxima import carry_out
 
+from perf import reading_errors
 from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.labelling import draw_rows
@@ -69,6 +70,37 @@ def test_few_errors_widen_the_interval_and_do_not_move_the_value() -> None:
     assert corrected["p"] > plain["p"]
 
 
+def missed_alone(seed: int, level: float = 0.95) -> dict[str, Any]:
+    """Return the difference of two groups with the rate 1/2, of which the reader misses 14% of one: labels show nine errors on average."""
+    table = reading_errors.study(np.random.default_rng([9, seed]), (0.5, 0.5), (0.14, 0.0), 0.0)
+    table = table.with_columns(label=pl.col("label").fill_null("no"), outcome=pl.lit("answered"))
+    sample = draw_rows(table.with_columns(read="label"), 200, seed).with_columns(label="said", annotator=pl.lit("a person"))
+    settings = Settings(seed=seed, resamples=200, level=level)
+    tables = reading_errors.TwoGroups().analyse_labelled(table.drop("said"), conform(sample, LABELS), settings)
+    return row_of(tables["findings"], "difference")
+
+
+def test_few_errors_of_one_group_create_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_errors, "ITEMS", 3000)
+    findings = [missed_alone(seed) for seed in range(14)]
+    few = [finding for finding in findings if "widened by the errors that labels allow" in finding["method"]]
+    assert len(few) >= 10
+    assert sum(finding["low"] > 0 or finding["high"] < 0 for finding in few) <= 1
+    assert sum(finding["p"] < 0.05 for finding in few) <= 1
+
+
+def test_p_after_labels_belongs_to_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_errors, "ITEMS", 1500)
+    disagree = []
+    for level in (0.8, 0.95):
+        for seed in range(9):
+            finding = missed_alone(seed, level)
+            excludes = finding["low"] > 0 or finding["high"] < 0
+            if excludes != (finding["p"] < 1 - level):
+                disagree.append((level, seed))
+    assert not disagree
+
+
 def test_a_distance_is_corrected_once() -> None:
     _, findings = labelled_study("gest_creative", labels=150, errors=0.3)
     signed, distance = row_of(findings, "masculine_rate"), row_of(findings, "disparity")
@@ -90,9 +122,9 @@ def test_the_p_value_of_a_maximum_does_not_depend_on_the_level() -> None:
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("case", ["decisions, none, 10% errors", "emotions, none, 20% errors"])
+@pytest.mark.parametrize("case", ["decisions, none, 10% errors", "emotions, none, 20% errors", "letters, none, 12% of women missed"])
 def test_labels_create_no_difference(case: str) -> None:
-    """With the correction of 79d3283, 17% and 48% of the intervals exclude 0: at least 4 of 25 with a probability of 60% and 99.9%."""
+    """Earlier corrections excluded 0 in 17%, 48% and 33% of studies: in at least 5 of 25 with a probability of 41%, 99% and 94%."""
     for claim in carry_out(case, STUDIES):
         assert claim.observed <= 4 / STUDIES, claim
 

@@ -36,7 +36,6 @@ from tiltmeter.probes.metric import (
     HARMS,
     MARK_LEVEL,
     NO_DATA,
-    WORST_LEVEL,
     Band,
     Estimate,
     Mark,
@@ -486,7 +485,7 @@ class Probe(MeasuredPart):
         labelled = None if labels is None else self._labelled(counted, labels)
         beside: dict[str, Estimate] = {}
         if labelled is not None:
-            corrections = corrections_of(counted, labelled, (settings.level, MARK_LEVEL, WORST_LEVEL))
+            corrections = corrections_of(counted, labelled)
             joint = joint_maxima(counted, labelled, settings)
             corrected = analysis.estimate_metrics(counted, self.definition, settings, corrections, joint)
             if len(labelled.weights) >= FEWEST_LABELS:

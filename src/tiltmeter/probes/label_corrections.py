@@ -4,8 +4,8 @@ Every metric is a function of totals. The totals are those of the labels as read
 attempt makes, where the weight of an attempt is the number of attempts that it stands for. What is done depends on the labels:
 
 - With fewer than FEWEST_LABELS labels, no estimate is corrected: the correction would be more uncertain than any bias that matters.
-- If fewer than FEWEST_ERRORS of the labels change a metric, the estimate stays as it is, and its interval is widened by what such a count
-  of rare events allows, separately for errors that raise and that lower the metric.
+- If fewer than FEWEST_ERRORS of the labels change a metric, the estimate stays as it is. Its interval is that around the corrected value,
+  with what such a count of rare events allows, separately for errors that raise and that lower the metric, and extended to the estimate.
 - Otherwise, a mean, a share or a difference is averaged with that from the labelled attempts alone, with the weights that give the smallest
   variance, so that it is never worse than the labels alone.
 - A maximum of differences is biased upwards by any noise, also by that of the labels. It is therefore estimated from joint resamples of the
@@ -22,8 +22,7 @@ bootstrap"; Fay and Feuer (1997) for the rare events; Newcombe (1998) for combin
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tiltmeter import stats
@@ -57,8 +56,8 @@ class LabelledAttempts(NamedTuple):
     own: Floats
 
 
-def corrections_of(counted: CountedItems, labelled: LabelledAttempts, levels: Sequence[float]) -> dict[MetricKey, Correction]:
-    """Compute the correction of each metric, with its uncertainty at each level.
+def corrections_of(counted: CountedItems, labelled: LabelledAttempts) -> dict[MetricKey, Correction]:
+    """Compute the correction of each metric, with its uncertainty.
 
     Distances have none, and maxima with at least FEWEST_ERRORS errors have none, which `joint_maxima` estimates.
     """
@@ -84,8 +83,8 @@ def corrections_of(counted: CountedItems, labelled: LabelledAttempts, levels: Se
         if kind == "maximum" and not few:
             continue
         if few or np.isnan(only):
-            ends = {one: _few_errors(wrong, largest[..., place], one) for one in levels}
-            corrections[key] = Correction(0.0 if few else float(value) - read[key], ends)
+            expected = float(wrong.sum()) if few else float(value) - read[key]
+            corrections[key] = Correction(expected, partial(_few_errors, *_counted_errors(wrong, largest[..., place])), not few)
             continue
         both = np.stack([wrong, rivals[:, place]], axis=1) * finite
         of_errors, of_rivals, of_sum = stratified_variance(np.column_stack([both, both.sum(axis=1)]), strata)
@@ -94,9 +93,8 @@ def corrections_of(counted: CountedItems, labelled: LabelledAttempts, levels: Se
         share = float(np.clip(np.nan_to_num(weight, nan=1.0), 0.0, 1.0))
         variance = share**2 * of_errors + (1 - share) ** 2 * of_rivals + 2 * share * (1 - share) * covariance
         error = math.sqrt(max(variance, 0.0))
-        half = {one: stats.two_sided_t(one, freedom) * error for one in levels}
         shift = share * value + (1 - share) * only - read[key]
-        corrections[key] = Correction(float(shift), {one: (width, width) for one, width in half.items()})
+        corrections[key] = Correction(float(shift), partial(_t_errors, error, freedom), moves_value=True)
     return corrections
 
 
@@ -178,11 +176,28 @@ def _are_few(wrong: Floats) -> bool:
     return int((abs(wrong) > 0).sum()) < FEWEST_ERRORS
 
 
-def _few_errors(wrong: Floats, possible: Floats, level: float) -> tuple[float, float]:
-    """Return how far the sum of the changes may be wrong, downwards and upwards, from few changes (n,) and possible ones (n, labels)."""
-    raised, lowered = (
-        (sums.sum(), stats.weighted_sum_interval(sums, float(max(most, 0.0)), level))
-        for sums, most in ((wrong[wrong > 0], possible.max(initial=0.0)), (-wrong[wrong < 0], (-possible).max(initial=0.0)))
-    )
-    (up, ups), (down, downs) = raised, lowered
+class _CountedErrors(NamedTuple):
+    """Errors in one direction: by how much each changes the metric, shape (errors,), and the most that another could change it."""
+
+    changes: Floats
+    most: float
+
+
+def _counted_errors(wrong: Floats, possible: Floats) -> tuple[_CountedErrors, _CountedErrors]:
+    """Return the errors whose correction raises and lowers the metric, from the changes (n,) and the possible ones (n, labels)."""
+    raising = _CountedErrors(wrong[wrong > 0], float(possible.max(initial=0.0)))
+    lowering = _CountedErrors(-wrong[wrong < 0], float((-possible).max(initial=0.0)))
+    return raising, lowering
+
+
+def _few_errors(raising: _CountedErrors, lowering: _CountedErrors, level: float) -> tuple[float, float]:
+    """Return how far the sum of the changes may be wrong, downwards and upwards, from few changes that raise and lower the metric."""
+    up, down = raising.changes.sum(), lowering.changes.sum()
+    ups, downs = (stats.weighted_sum_interval(one.changes, one.most, level) for one in (raising, lowering))
     return math.hypot(up - ups.low, downs.high - down), math.hypot(ups.high - up, down - downs.low)
+
+
+def _t_errors(error: float, freedom: float, level: float) -> tuple[float, float]:
+    """Return both halves of the t interval at a level, from a standard error and its degrees of freedom."""
+    half = stats.two_sided_t(level, freedom) * error
+    return half, half

@@ -335,39 +335,86 @@ class EstimateContext(NamedTuple):
 class Correction(NamedTuple):
     """Correction of an estimate for parsing errors that a labelled sample shows."""
 
-    shift: float
-    halves: Mapping[float, tuple[float, float]]
-    """How far the correction itself may be wrong, downwards and upwards, by confidence level: that of the interval, MARK_LEVEL and
-    WORST_LEVEL."""
+    expected: float
+    """What the labels change in the metric."""
+    errors: Callable[[float], tuple[float, float]]
+    """Function from a confidence level to how far `expected` may be wrong, downwards and upwards."""
+    moves_value: bool
+    """Whether the estimate is changed by `expected`. If not, only its interval allows for the parsing errors."""
 
     def applied(self, one: Estimate, raw: float, context: EstimateContext) -> Estimate:
-        """Return the estimate with the correction; its intervals combine the uncertainty of both (Newcombe's square-and-add).
+        """Return the estimate with the correction.
+
+        The halves of its intervals combine the uncertainty of the estimate and of the correction (Newcombe's square-and-add). The
+        intervals are around the value that the labels expect, and are extended to the estimate where that value is not the estimate.
 
         Parameters
         ----------
         one
             The estimate without labels.
         raw
-            The metric of the labels as read, without the correction for the upward bias of a maximum.
+            Its value before the correction for the upward bias of a maximum.
         context
             The other inputs of the estimate.
         """
         metric, level = one.named.metric, context.settings.level
         ends = ((one.low, one.high, level), (one.low_items, one.high_items, level), (one.low_mark, one.high_mark, MARK_LEVEL))
-        value = min(max(one.value + self.shift, metric.low), metric.high)
+        value = self._corrected(one)
         intervals = []
         for start, end, which in ends:
-            down, up = self.halves[which]
-            low, high = value - math.hypot(one.value - start, down), value + math.hypot(end - one.value, up)
+            low, high = self._interval(one, (start, end), which)
             intervals.append((max(low, metric.low), min(high, metric.high)))
         wide, items, mark = intervals
-        how = f"{one.method}; corrected by labels" if self.shift else f"{one.method}; widened by the errors that labels allow"
+        how = f"{one.method}; corrected by labels" if self.moves_value else f"{one.method}; widened by the errors that labels allow"
         if metric.kind == "maximum":
             p = self._p_of_maximum(raw, context)
             wide, mark = ((low if p < 1 - which else metric.low, high) for (low, high), which in ((wide, level), (mark, MARK_LEVEL)))
         else:
-            p = p_of_bias(metric, value, (mark[1] - mark[0]) / 2 / stats.two_sided_z(MARK_LEVEL), math.inf)
+            p = self._p_of_bias(one, context)
         return Estimate(one.named, value, *wide, p, how, *items, *mark, one.value, one.low, one.high)
+
+    def _corrected(self, one: Estimate) -> float:
+        """Return the value of the estimate with the correction, within the range of the metric."""
+        metric = one.named.metric
+        return min(max(one.value + self.expected, metric.low), metric.high) if self.moves_value else one.value
+
+    def _interval(self, one: Estimate, sampled: tuple[float, float], level: float) -> tuple[float, float]:
+        """Return the corrected interval at a level, given that of the estimate without labels; it may exceed the range of the metric."""
+        value, (down, up) = self._corrected(one), self.errors(level)
+        centre = value if self.moves_value else value + self.expected
+        low = centre - math.hypot(one.value - sampled[0], down)
+        high = centre + math.hypot(sampled[1] - one.value, up)
+        return min(low, value), max(high, value)
+
+    def _p_of_bias(self, one: Estimate, context: EstimateContext) -> float:
+        """Compute the p-value of "no bias": the smallest error 1 - L at which the corrected interval of the level L excludes it.
+
+        The half of the estimate without labels is that of the level asked for, times the ratio of the quantiles of Student's t at both
+        levels. The p-value is therefore below 1 - level if and only if the interval excludes "no bias". A metric without a null value is
+        tested on one side, so its p-value is half as large.
+
+        Returns
+        -------
+        p; 1 inside the healthiest tier; NaN without a null value or tiers, or without an interval.
+        """
+        metric, level, freedom = one.named.metric, context.settings.level, context.spread.freedom
+        value = self._corrected(one)
+        tested = metric.nearest_unbiased(value)
+        if math.isnan(tested) or math.isnan(one.low):
+            return math.nan
+        if tested == value:
+            return 1.0
+        unit = stats.two_sided_t(level, freedom)
+
+        def excess(level_of_test: float) -> float:
+            """Return by how much the nearer end of the interval at a level lies beyond "no bias"."""
+            scale = stats.two_sided_t(level_of_test, freedom) / unit
+            sampled = (one.value - scale * (one.value - one.low), one.value + scale * (one.high - one.value))
+            low, high = self._interval(one, sampled, level_of_test)
+            return low - tested if value > tested else tested - high
+
+        p = stats.p_of_intervals(excess)
+        return p / 2 if metric.null is None else p
 
     def _p_of_maximum(self, raw: float, context: EstimateContext) -> float:
         """Compute the p-value of a maximum that parsing errors may have raised.
@@ -381,7 +428,7 @@ class Correction(NamedTuple):
         """
         if context.null is None:
             return math.nan
-        least = raw - self.halves[WORST_LEVEL][0]
+        least = raw - max(self.errors(WORST_LEVEL)[0] - self.expected, 0.0)
         p = stats.relabelling_t_p(least, context.spread.ratio * context.null, context.spread.freedom)
         return min(1.0, p + 1 - WORST_LEVEL)
 

@@ -39,6 +39,7 @@ from .intervals import (
     lifted_interval as lifted_interval,
     maximum_interval as maximum_interval,
     normal_interval as normal_interval,
+    p_of_intervals as p_of_intervals,
     paired_difference as paired_difference,
     percentile_interval as percentile_interval,
     rare_event_interval as rare_event_interval,

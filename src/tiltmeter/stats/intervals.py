@@ -11,6 +11,7 @@ is skipped.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -35,6 +36,8 @@ class Interval(NamedTuple):
     high: float
 
 
+SMALLEST_P = 1e-12
+"""Smallest p-value that is computed from intervals."""
 MOST_FREEDOM = 1e9
 """Degrees of freedom from which Student's distribution is treated as normal."""
 NO_INTERVAL = Interval(math.nan, math.nan)
@@ -311,6 +314,29 @@ def two_sided_t_p(t: float, freedom: float) -> float:
 def t_tail(t: float, freedom: float) -> float:
     """Compute the probability that Student's t is larger than `t`."""
     return float(scipy.special.stdtr(min(freedom, MOST_FREEDOM), -t))
+
+
+def p_of_intervals(excess: Callable[[float], float]) -> float:
+    """Compute the p-value that belongs to the intervals of an estimate: the smallest error 1 - L at which that of the level L excludes 0.
+
+    Parameters
+    ----------
+    excess
+        Function from a level to by how much the end of the interval that is nearer to 0 lies beyond 0; it never increases with the level.
+
+    Returns
+    -------
+    p, from SMALLEST_P to 1.
+
+    References
+    ----------
+    Casella and Berger (2002), "Statistical Inference", section 9.2.1 (tests and intervals invert each other).
+    """
+    if excess(0.0) <= 0:
+        return 1.0
+    if excess(1.0 - SMALLEST_P) > 0:
+        return SMALLEST_P
+    return math.exp(scipy.optimize.brentq(lambda log_error: excess(1.0 - math.exp(log_error)), math.log(SMALLEST_P), 0.0))
 
 
 def _present_values(samples: ArrayLike) -> Floats:
