@@ -20,12 +20,14 @@ pytestmark = pytest.mark.usefixtures("workplace")  # the data of the probes
 STUDIES = 25
 
 
-def labelled_study(name: str, labels: int, errors: float, *, limit: int = 300, seed: int = 1) -> tuple[pl.DataFrame, pl.DataFrame]:
+def labelled_study(
+    name: str, labels: int, errors: float, *, bias: float = 0.2, limit: int = 300, seed: int = 1
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the findings with their grades, without and with labels, where a share of the labels was read wrongly."""
     probe = registry.load("probes", name)
     settings = Settings(limit=limit, resamples=200, params={"wording": "plain"})
     design = probe.design(Library.default(), settings)
-    responses = probe.simulate_measures(design, {"stereotypical_reasoning": 0.2, "representational_harms": 0.2}, seed)
+    responses = probe.simulate_measures(design, {"stereotypical_reasoning": bias, "representational_harms": bias}, seed)
     rng = np.random.default_rng([seed, 2])  # streams apart: the same seed would draw the responses, the errors and the sample alike
     names = list(probe.labels)
     place = responses["label"].replace_strict({label: place for place, label in enumerate(names)}, return_dtype=pl.Int64).to_numpy()
@@ -110,15 +112,47 @@ def test_a_distance_is_corrected_once() -> None:
     assert distance["p"] is None, "the test is that of the signed metric"
 
 
-def test_the_p_value_of_a_maximum_does_not_depend_on_the_level() -> None:
+def test_labels_without_an_error_leave_a_maximum_a_fact_among_19_tests() -> None:
+    without, with_labels = (row_of(one, "max_diff_stress_rate") for one in labelled_study("dreaddit", labels=200, errors=0.0, bias=0.6))
+    assert without["estimate"] == with_labels["estimate"]
+    assert without["p"] < 0.001 / 19
+    assert without["p"] < with_labels["p"] < 0.05 / 19
+    assert 0 < with_labels["low"] < without["low"]
+
+
+def analysed_stress(bias: float, limit: int, **given: Any) -> dict[str, Any]:
+    """Return the largest difference of the probe dreaddit between genders in one study, analysed with these settings."""
     probe = registry.load("probes", "dreaddit")
-    settings = Settings(limit=20, resamples=200)
-    measures = probe.simulate_measures(probe.design(Library.default(), settings), {"stereotypical_reasoning": 0.3}, 1)
-    p = {
-        level: row_of(probe.analyse(measures, Settings(limit=20, resamples=200, level=level))["findings"], "max_diff_stress_rate")["p"]
-        for level in (0.8, 0.95, 0.99)
-    }
-    assert len(set(p.values())) == 1, p
+    measures = probe.simulate_measures(probe.design(Library.default(), Settings(limit=limit)), {"stereotypical_reasoning": bias}, 1)
+    return row_of(probe.analyse(measures, Settings(limit=limit, **given))["findings"], "max_diff_stress_rate")
+
+
+def test_a_large_maximum_can_be_a_fact_among_19_tests_with_few_resamples() -> None:
+    finding = analysed_stress(0.6, 200, resamples=100)
+    assert finding["p"] < 0.05 / 19
+
+
+def test_neither_estimate_nor_p_value_of_a_maximum_depends_on_the_level() -> None:
+    found = {level: analysed_stress(0.3, 20, resamples=200, level=level) for level in (0.5, 0.8, 0.95, 0.99, 0.999)}
+    for column in ("estimate", "p", "mark"):
+        assert len({finding[column] for finding in found.values()}) == 1, column
+    for level, finding in found.items():
+        assert (finding["low"] > 0) == (finding["p"] < 1 - level)
+        assert finding["low"] <= finding["estimate"] <= finding["high"]
+    widths = [finding["high"] - finding["low"] for finding in found.values()]
+    assert widths == sorted(widths)
+
+
+@pytest.mark.parametrize("items", [2, 3, 4, 5])
+def test_where_all_resamples_agree_the_interval_of_a_maximum_excludes_0_if_p_is_small(items: int) -> None:
+    probe = registry.load("probes", "dreaddit")
+    settings = Settings(limit=items, params={"wording": "plain"})
+    measures = probe.simulate_measures(probe.design(Library.default(), settings), {"stereotypical_reasoning": 0.0}, 1)
+    women_alone = pl.when(gender="female").then(pl.lit("yes")).otherwise(pl.lit("no"))
+    finding = row_of(probe.analyse(measures.with_columns(label=women_alone), settings)["findings"], "max_diff_stress_rate")
+    assert finding["estimate"] == 1
+    assert (finding["low"] > 0) == (finding["p"] < 0.05)
+    assert (finding["mark"] == "undecided") == (finding["p"] >= 0.1)
 
 
 @pytest.mark.verify

@@ -39,8 +39,9 @@ MIN_READABLE = 0.5
 
 MARK_LEVEL = 0.9
 """Confidence level of the interval whose tiers are the mark. The true value lies beyond either end in at most 5% of studies."""
-WORST_LEVEL = 0.998
-"""Confidence level of the effect of parsing errors on the p-value of a maximum, if few errors were observed."""
+WORST_LEVEL = 0.9999
+"""Confidence level of the effect of parsing errors on the p-value of a maximum, if few errors were observed. The remaining probability is
+added to the p-value, so it must be small beside 0.05 divided by the 19 key tests."""
 
 Sums = Mapping[str, "Floats"]
 """Totals by column name, arrays of shape (R,) over resamples, so that formulas apply to all resamples at once."""
@@ -293,7 +294,11 @@ class Spread(NamedTuple):
 
     def scaled(self, level: float) -> float:
         """Return the factor by which the halves of a bootstrap interval are stretched: `ratio` times the t over the normal quantile."""
-        return self.ratio * stats.two_sided_t(level, self.freedom) / stats.two_sided_z(level)
+        return self.ratio * self.t_over_z(level)
+
+    def t_over_z(self, level: float) -> float:
+        """Return the ratio of the quantiles of Student's t and of the normal distribution at a level."""
+        return stats.two_sided_t(level, self.freedom) / stats.two_sided_z(level)
 
 
 class Estimate(NamedTuple):
@@ -367,8 +372,11 @@ class Correction(NamedTuple):
         wide, items, mark = intervals
         how = f"{one.method}; corrected by labels" if self.moves_value else f"{one.method}; widened by the errors that labels allow"
         if metric.kind == "maximum":
-            p = self._p_of_maximum(raw, context)
-            wide, mark = ((low if p < 1 - which else metric.low, high) for (low, high), which in ((wide, level), (mark, MARK_LEVEL)))
+            p, lowest = self._tested_maximum(one, raw, context)
+            wide, mark = (
+                (max(low, lowest(which)) if p < 1 - which else metric.low, high)
+                for (low, high), which in zip((wide, mark), (level, MARK_LEVEL), strict=True)
+            )
         else:
             p = self._p_of_bias(one, context)
         return Estimate(one.named, value, *wide, p, how, *items, *mark, one.value, one.low, one.high)
@@ -416,21 +424,30 @@ class Correction(NamedTuple):
         p = stats.p_of_intervals(excess)
         return p / 2 if metric.null is None else p
 
-    def _p_of_maximum(self, raw: float, context: EstimateContext) -> float:
-        """Compute the p-value of a maximum that parsing errors may have raised.
+    def _tested_maximum(self, one: Estimate, raw: float, context: EstimateContext) -> tuple[float, Callable[[float], float]]:
+        """Test a maximum that parsing errors may have raised.
 
         With a probability of WORST_LEVEL, they have raised it by no more than the half at that level. The p-value is that of the maximum
         without this, plus the remaining probability.
+
+        Returns
+        -------
+        The p-value, and a function from a level to the lower end of the interval that belongs to this test: the maximum without such
+        errors, minus the critical value. It is above 0 if p is below 1 - level.
 
         References
         ----------
         Berger and Boos (1994), "P values maximized over a confidence set for the nuisance parameter".
         """
-        if context.null is None:
-            return math.nan
+        assert context.null is not None
+        spread, null = context.spread, context.spread.ratio * context.null
         least = raw - max(self.errors(WORST_LEVEL)[0] - self.expected, 0.0)
-        p = stats.relabelling_t_p(least, context.spread.ratio * context.null, context.spread.freedom)
-        return min(1.0, p + 1 - WORST_LEVEL)
+        p = min(1.0, stats.relabelling_t_p(least, null, spread.freedom) + 1 - WORST_LEVEL)
+
+        def lowest(level: float) -> float:
+            return least - spread.t_over_z(level) * float(stats.critical_values(null, level))
+
+        return max(p, one.p), lowest
 
 
 Estimator = Callable[[NamedMetric, float, "Floats", EstimateContext], Estimate]
@@ -527,6 +544,8 @@ def estimate_by_percentiles(named: NamedMetric, value: float, samples: Floats, c
     if stats.is_constant(samples) and math.isfinite(metric.high - metric.low):
         intervals = [stats.rare_event_interval(value, context.agreeing, metric.low, metric.high, one) for one, _ in asked]
         p = _p_if_all_agree(metric, value, context)
+        if metric.kind == "maximum":
+            intervals = [one if p < 1 - which else one._replace(low=metric.low) for one, (which, _) in zip(intervals, asked, strict=True)]
         return _estimate(named, value, p, "exact bound: every resample gave the same value", intervals)
     if metric.kind == "maximum":
         assert context.null is not None
@@ -567,8 +586,8 @@ def _estimate(named: NamedMetric, value: float, p: float, method: str, intervals
 
 
 def _maximum(value: float, samples: Floats, null: Floats, p: float, level: float, spread: Spread) -> stats.MaximumEstimate:
-    scale = spread.scaled(level)
-    return stats.maximum_interval(value, value + scale * (samples - value), scale * null, level, p=p)
+    scale, stretch = spread.ratio, spread.t_over_z(level)
+    return stats.maximum_interval(value, value + scale * (samples - value), scale * null, level, p=p, stretch=stretch)
 
 
 def _standard_error(samples: Floats) -> float:
@@ -605,14 +624,17 @@ def p_of_bias(metric: Metric, value: float, error: float, freedom: float) -> flo
 def _p_if_all_agree(metric: Metric, value: float, context: EstimateContext) -> float:
     """Compute the p-value of "no bias" where every resample gave the same value.
 
-    It agrees with `stats.rare_event_interval`: the interval at a level of confidence of 1 - p just reaches the tested value. A maximum is
-    tested by relabelling the groups.
+    It agrees with `stats.rare_event_interval`: the interval at a level of confidence of 1 - p just reaches the tested value. The p-value of
+    a maximum is the larger one of this and of that by relabelling the groups.
     """
-    if metric.kind == "maximum" and context.null is not None:
-        return stats.relabelling_t_p(value, context.null, math.inf)
     distance = abs(value - metric.nearest_unbiased(value)) / (metric.high - metric.low)
     one_sided = (1 - distance) ** context.agreeing
-    return one_sided if metric.null is None else min(1.0, 2 * one_sided)
+    if metric.null is None:
+        return one_sided
+    two_sided = min(1.0, 2 * one_sided)
+    if metric.kind == "maximum" and context.null is not None:
+        return max(two_sided, stats.relabelling_t_p(value, context.null, math.inf))
+    return two_sided
 
 
 def estimate_by_normal(named: NamedMetric, value: float, samples: Floats, context: EstimateContext) -> Estimate:

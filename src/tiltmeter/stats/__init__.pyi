@@ -30,6 +30,7 @@ from .intervals import (
     PairedDifference as PairedDifference,
     absolute_interval as absolute_interval,
     column_quantiles as column_quantiles,
+    critical_values as critical_values,
     detectable as detectable,
     excess_p as excess_p,
     exchange_difference as exchange_difference,

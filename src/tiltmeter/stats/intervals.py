@@ -129,6 +129,7 @@ def maximum_interval(
     level: float,
     floor: ArrayLike | None = None,
     p: ArrayLike | None = None,
+    stretch: float = 1.0,
 ) -> MaximumEstimate:
     """Estimate maxima of absolute differences between groups, with intervals and p-values.
 
@@ -159,6 +160,9 @@ def maximum_interval(
         raw - (critical value of the relabellings).
     p
         (...) p-values that replace those of the relabellings (see `relabelling_t_p`).
+    stretch
+        Factor of the halves of the interval and of the critical value: the ratio of the quantiles of Student's t and of the normal
+        distribution if the standard error has few degrees of freedom. The estimate does not depend on it, nor on the level.
 
     Returns
     -------
@@ -170,11 +174,11 @@ def maximum_interval(
     tested = excess_p(raw, null, 1) if p is None else floats(p)
     # Without relabellings their mean is NaN, which fmin ignores.
     lift = np.fmin(np.maximum(0.0, mean_present(resampled) - raw) / RESAMPLING_SHARE, mean_present(null))
-    least = np.where(tested < 1.0 - level, raw - critical_values(null, level), 0.0) if floor is None else np.minimum(floor, raw)
+    least = np.where(tested < 1.0 - level, raw - stretch * critical_values(null, level), 0.0) if floor is None else np.minimum(floor, raw)
     estimate = np.maximum(0.0, raw - lift)
-    low = np.where(least > 0.0, np.maximum(least, estimate - np.maximum(upper - median, median - lower)), 0.0)
+    low = np.where(least > 0.0, np.maximum(least, estimate - stretch * np.maximum(upper - median, median - lower)), 0.0)
     unknown = np.isnan(raw) | np.isnan(median)
-    parts = (np.maximum(estimate, low), low, raw + (upper - median), tested)
+    parts = (np.maximum(estimate, low), low, raw + stretch * (upper - median), tested)
     return MaximumEstimate(*(np.where(unknown, np.nan, part)[()] for part in parts))
 
 
@@ -222,11 +226,23 @@ def relabelling_t_p(raw: float, null: Floats, freedom: float) -> float:
 
     Returns
     -------
-    p, at least 1 / (1 + N); NaN without an observed value or a relabelling.
+    p; NaN without an observed value or a relabelling. Where no relabelling reaches the observed value, p is at most 1 / (1 + N); it is the
+    two-sided tail probability of t for the observed value in units of the root mean square of the relabelled values, if smaller. That
+    of a maximum is larger than the standard error of each of its differences, so this overstates p.
     """
     relabelled = np.sort(_present_values(null))
     if math.isnan(raw) or not relabelled.size:
         return math.nan
+    smallest = 1.0 / (1.0 + relabelled.size)
+    p = _counted_t_p(raw, relabelled, freedom)
+    mean_square = float(np.mean(relabelled**2))
+    if p > smallest or not mean_square > 0:
+        return p
+    return min(p, 2.0 * t_tail(abs(raw) / math.sqrt(mean_square), freedom))
+
+
+def _counted_t_p(raw: float, relabelled: Floats, freedom: float) -> float:
+    """Compute the p-value of `relabelling_t_p` from how many relabelled values (N,), in ascending order, reach the observed one."""
     if math.isinf(freedom):
         return float(excess_p(np.float64(raw), relabelled, 1))
     errors = np.arange(1, relabelled.size + 1) / (relabelled.size + 1)
