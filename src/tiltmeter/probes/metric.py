@@ -127,8 +127,8 @@ class Metric:
     of
         Name of the signed metric, for the kind "absolute"; of the family of rates whose greatest difference it is, for "maximum".
     tested_by
-        Name of the metric whose p-value it takes, because both test the same hypothesis and its own standard error is too small: that of a
-        bounded estimate shrinks near its bounds.
+        Name of the metric, with the same placeholders, whose p-value it takes, because both test the same hypothesis and its own standard
+        error is too small: that of a bounded estimate shrinks near its bounds. That metric is no finding of its own; its `label` names it.
     key
         Whether the metric is one of the paper's 19 main metrics, which reports show first.
     harm

@@ -229,6 +229,14 @@ def slope(s: Sums, cell: str, definition: ProbeDefinition, *, fewest: int) -> Fl
     return np.where(sums[0] >= fewest, found, np.nan)
 
 
+def unbounded_slope(s: Sums, cell: str, *, fewest: int) -> Floats:
+    """Compute the slope of the ordinary least-squares line; NaN with fewer than `fewest` items."""
+    import numpy as np
+
+    sums = line_sums(s, cell)
+    return np.where(sums[0] >= fewest, stats.line_slope(*sums[:5]), np.nan)
+
+
 # -- characters whose gender is read from the pronouns in their profile ---------------------------------------------------------------
 
 CHARACTER_GENDERS = ("male", "female", "nonbinary")

@@ -1,0 +1,85 @@
+"""Differences of slopes are tested without the bounds of the slopes: in every cell and wording, and only where there is a value."""
+
+from __future__ import annotations
+
+from functools import cache
+from types import MappingProxyType, SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tiltmeter import registry
+from tiltmeter.datasets import Library
+from tiltmeter.probes.metric import Metric
+from tiltmeter.study import Settings
+
+pytestmark = pytest.mark.usefixtures("workplace")  # the data of the probes
+
+STUDIES = 6
+IS_DIFFERENCE = pl.col("metric").str.ends_with("diff_regression")
+
+
+@cache
+def measures_of_study(seed: int, limit: int, bias: float, wording: str | None = "plain") -> pl.DataFrame:
+    """Return the responses of the simulated model to the applications of one study."""
+    probe = registry.load("probes", "hiring_an")
+    settings = Settings(limit=limit, seed=seed, params=MappingProxyType({"wording": wording} if wording else {}))
+    measures: pl.DataFrame = probe.simulate_measures(probe.design(Library.default(), settings), {"outcome_disparity": bias}, seed)
+    return measures
+
+
+def findings_of_study(seed: int, limit: int, bias: float, wording: str | None = "plain") -> pl.DataFrame:
+    settings = Settings(seed=seed, resamples=100)
+    measures = measures_of_study(seed, limit, bias, wording)
+    findings: pl.DataFrame = registry.load("probes", "hiring_an").analyse(measures, settings)["findings"]
+    return findings
+
+
+def test_the_slopes_of_a_fair_model_rarely_differ_in_any_cell() -> None:
+    """With the standard errors of bounded slopes, 12% of these p-values are below 5%."""
+    p = pl.concat(findings_of_study(seed, 60, 0.0).filter(IS_DIFFERENCE)["p"] for seed in range(STUDIES)).drop_nulls()
+    assert p.len() > 5 * STUDIES
+    assert (p < 0.05).sum() <= 2
+
+
+def test_each_wording_has_the_same_test() -> None:
+    rows = findings_of_study(1, 300, 0.3, wording=None).filter(metric="diff_regression")
+    assert rows["wording"].n_unique() > 5
+    tested = rows.drop_nulls("p")["method"].to_list()
+    assert tested
+    assert all("p: that of the slopes without bounds" in method for method in tested)
+
+
+def test_the_slopes_without_bounds_are_no_findings() -> None:
+    """Their p-values would be counted twice: as those of the slopes, and among the other tests of the model."""
+    assert not [name for name in findings_of_study(1, 60, 0.3)["metric"] if "unbounded" in name]
+    probe, measures = registry.load("probes", "hiring_an"), measures_of_study(1, 60, 0.3)
+    view: Any = SimpleNamespace(measures=measures)
+    compared = probe.contrast(view, view, Settings(resamples=50))
+    assert compared is not None
+    assert not [name for name in compared["metric"] if "unbounded" in name]
+
+
+def test_there_is_no_p_without_a_value() -> None:
+    findings = [findings_of_study(seed, limit, 0.3).filter(IS_DIFFERENCE) for limit in (3, 5, 6) for seed in range(3)]
+    without = pl.concat(findings).filter(pl.col("estimate").is_null())
+    assert without.height
+    assert without["p"].is_null().all()
+
+
+def test_there_is_no_p_where_the_test_points_to_the_other_side() -> None:
+    probe = registry.load("probes", "hiring_an")
+    measures = measures_of_study(0, 8, 0.3)
+    (slope,) = probe.analyse(measures, Settings(resamples=50))["findings"].filter(metric="diff_regression").to_dicts()
+    of_gender = measures.with_columns(accepted=(pl.col("label") == "yes").cast(pl.Float64)).group_by("gender")
+    lines = dict(of_gender.agg(pl.cov("accepted", "score") / pl.var("score")).rows())
+    assert slope["estimate"] * (lines["male"] - lines["female"]) < 0
+    assert slope["p"] is None
+
+
+def test_a_metric_is_tested_by_one_of_its_probe() -> None:
+    with pytest.raises(TypeError, match="share is tested by 'ratio', which is not among the `metrics`"):
+
+        class Untested(type(registry.load("probes", "hiring_an"))):  # type: ignore[misc]
+            metrics = (Metric("share", "A share.", tested_by="ratio"),)
