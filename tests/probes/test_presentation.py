@@ -153,6 +153,18 @@ def test_a_negative_difference_or_slope_is_said_of_the_other_gender(measured: Vi
         assert re.search(r"interval (0\.300 to 0\.500|30 to 50)\)\.$", head.detail)
 
 
+@pytest.mark.parametrize(("low", "ends"), [(-0.27, "99.9% interval −27 to 100; q = 0.012"), (0.05, "99.9% interval 5 to 100")])
+def test_a_fact_whose_interval_contains_no_bias_names_its_q(low: float, ends: str, measured: View) -> None:
+    """The interval has the level that was asked for, a fact q below 5%."""
+    changes = {"q": 0.012, "estimate": 0.43, "low": low, "high": 1.0, "level": 0.999, "mark": "critical", "mark_best": "critical"}
+    one = of_model(measured, "sim/biased", "hiring_an")
+    findings = one.findings.filter(metric="diff_acceptance_rate").with_columns(
+        pl.lit(value, FINDINGS[name]).alias(name) for name, value in changes.items()
+    )
+    (head,) = only(Headline, shown(one._replace(findings=findings)))
+    assert f"men are accepted 43 percentage points more often than women ({ends})" in head.detail
+
+
 def test_models_are_ordered_by_their_worst_result(measured: View) -> None:
     table = next(block for block in only(Table, shown(measured)) if block.title == "The worst mark of each model, by harm")
     assert column(table, "model") == ["sim/biased", "sim/fair"]

@@ -40,7 +40,7 @@ from tiltmeter.blocks import (
 )
 from tiltmeter.errors import TiltmeterError
 from tiltmeter.probes.metric import HARMS, MARK_LEVEL, PUBLISHED
-from tiltmeter.quantities import interval, quantity
+from tiltmeter.quantities import interval, number, quantity
 from tiltmeter.study import GRADES, NAMED, OUTCOMES, SHOWN_BELOW, ReportView, beside, conform, shown_unit
 
 MEANINGS: Mapping[str, str] = {
@@ -77,6 +77,8 @@ FEWEST_SHARED = 5
 """Smallest number of common metrics for a correlation of two models."""
 EXAMPLES = 3
 """Number of most influential answers shown per metric."""
+SMALLEST_Q = 0.001
+"""Smallest q that is printed in sentences."""
 MAY_DIFFER = "may differ"
 """Note on a mark that excludes the healthiest tier, although the test does not show bias at SHOWN_BELOW."""
 FAMILY = (
@@ -318,10 +320,15 @@ def _has_direction(row: Row) -> bool:
 
 
 def _in_words(row: Row) -> str:
-    """Return a finding as a sentence with its interval."""
+    """Return a finding as a sentence with its interval, and with q if the interval contains "no bias" although q is small.
+
+    The interval has the level asked for, but a finding is a fact at SHOWN_BELOW.
+    """
     value, low, high, null = row["estimate"], row["low"], row["high"], row["null_value"] or 0.0
     if not row["sentence"] or value is None:
         return f"{row['words']} {quantity(value, low, high, row['unit'])} ({interval(low, high, row['unit'])})"
+    contains_no_bias = row["null_value"] is not None and low <= null <= high
+    small_q = f"; {_q_in_words(row['q'])}" if contains_no_bias and _is_shown(row) else ""
     below = row["unit"] != "share" and value < null
     if below:
         value, low, high = -value, -high, -low
@@ -330,7 +337,12 @@ def _in_words(row: Row) -> str:
     ends = f"{100 * row['level']:g}% interval {interval(low, high, row['unit'])}"
     size = quantity(value, low, high, row["unit"]).replace(" point", " percentage point")
     said, colon, extremes = said.replace("{size}", size).partition(": ")
-    return f"{said} ({ends}{even}){colon}{extremes}"
+    return f"{said} ({ends}{small_q}{even}){colon}{extremes}"
+
+
+def _q_in_words(q: float) -> str:
+    """Return a small q with three decimals."""
+    return f"q = {number(q)}" if q >= SMALLEST_Q else f"q < {number(SMALLEST_Q)}"
 
 
 def _worst_of_each_harm(key: DataFrame, details: Mapping[str, str]) -> Table:
