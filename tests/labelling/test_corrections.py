@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,14 @@ STUDIES = 25
 
 
 def labelled_study(
-    name: str, labels: int, errors: float, *, bias: float = 0.2, limit: int = 300, seed: int = 1
+    name: str,
+    labels: int,
+    errors: float,
+    *,
+    bias: float = 0.2,
+    limit: int = 300,
+    seed: int = 1,
+    people: Sequence[str] = ("a person",),
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the findings with their grades, without and with labels, where a share of the labels was read wrongly."""
     probe = registry.load("probes", name)
@@ -34,11 +42,13 @@ def labelled_study(
     read = np.where(rng.random(len(place)) < errors, (place + 1) % len(names), place)
     measures = responses.with_columns(label=pl.Series(names).gather(read))
     rows = measures.with_columns(part=pl.lit(name), read="label", group=pl.lit("all"), said=responses["label"])
-    sample = draw_rows(rows, labels, seed + 1_000).with_columns(label="said", annotator=pl.lit("a person"))
+    drawn = draw_rows(rows, labels, seed + 1_000).with_columns(label="said")
+    sample = pl.concat(drawn.with_columns(annotator=pl.lit(person)) for person in people)
     tables = [probe.analyse(measures, settings), probe.analyse_labelled(measures, conform(sample, LABELS), settings)]
     keys = ["metric", "wording"]
     without, with_labels = (
-        one["findings"].join(one["grades"].select(*keys, "value_read"), on=keys, nulls_equal=True).sort("metric") for one in tables
+        one["findings"].join(one["grades"].select(*keys, "value_read", "tipping"), on=keys, nulls_equal=True).sort("metric")
+        for one in tables
     )
     return without, with_labels
 
@@ -52,7 +62,21 @@ def test_few_labels_are_shown_beside_the_value() -> None:
     numbers = ["metric", "estimate", "low", "high", "p", "mark"]
     assert with_labels.select(numbers).equals(without.select(numbers))
     note = row_of(with_labels, "masculine_rate")["note"]
-    assert note.startswith("20 labels are too few to correct the value (50 are needed); with them it would be 0.")
+    assert note.startswith("20 labelled responses are too few to correct the value (50 are needed); with them it would be 0.")
+
+
+def test_tipping_points_stay_until_the_labels_are_used() -> None:
+    without, few = labelled_study("gest_creative", labels=20, errors=0.0, bias=0.6)
+    assert row_of(without, "masculine_rate")["tipping"] > 0
+    assert few["tipping"].equals(without["tipping"])
+    _, enough = labelled_study("gest_creative", labels=60, errors=0.0, bias=0.6)
+    assert enough["tipping"].is_null().all()
+
+
+def test_labels_of_two_people_for_the_same_responses_count_once() -> None:
+    without, with_labels = labelled_study("gest_creative", labels=30, errors=0.3, people=("anna", "ben"))
+    assert with_labels["estimate"].equals(without["estimate"])
+    assert row_of(with_labels, "masculine_rate")["note"].startswith("30 labelled responses are too few")
 
 
 def test_a_note_on_the_mark_stays_beside_that_on_few_labels() -> None:
@@ -60,7 +84,7 @@ def test_a_note_on_the_mark_stays_beside_that_on_few_labels() -> None:
     noted = without.drop_nulls("note")["metric"].to_list()
     assert noted
     for metric in noted:
-        assert row_of(with_labels, metric)["note"].startswith(f"{row_of(without, metric)['note']}; 20 labels are too few")
+        assert row_of(with_labels, metric)["note"].startswith(f"{row_of(without, metric)['note']}; 20 labelled responses are too few")
 
 
 def test_few_errors_widen_the_interval_and_do_not_move_the_value() -> None:

@@ -496,7 +496,8 @@ class Probe(MeasuredPart):
                 estimates = corrected
             else:
                 beside = {one.named.name: one for one in corrected}
-        tipping = self._tipping_points(counted, estimates, settings) if wording is None and labelled is None else {}
+        measured_errors = labelled is not None and not beside
+        tipping = self._tipping_points(counted, estimates, settings) if wording is None and not measured_errors else {}
         population = analysis.population(counted.clusters)
         rows = [
             self._row(one, counted.outcomes(one.named.where), wording, resampled)
@@ -510,11 +511,12 @@ class Probe(MeasuredPart):
         return [self._with_unused_labels(row, beside[row["metric"]], len(labelled.weights)) for row in rows]
 
     @staticmethod
-    def _with_unused_labels(row: dict[str, Any], corrected: Estimate, labels: int) -> dict[str, Any]:
-        """Add to the note the estimate that too few labels would give, if they say anything about the metric."""
+    def _with_unused_labels(row: dict[str, Any], corrected: Estimate, labelled: int) -> dict[str, Any]:
+        """Add to the note the estimate that too few labelled responses would give, if they say anything about the metric."""
         if math.isnan(corrected.value_read):
             return row
-        few = f"{labels} labels are too few to correct the value ({FEWEST_LABELS} are needed)"
+        responses = "labelled response is" if labelled == 1 else "labelled responses are"
+        few = f"{labelled} {responses} too few to correct the value ({FEWEST_LABELS} are needed)"
         would_be = f"with them it would be {corrected.value:.3g} ({corrected.low:.3g} to {corrected.high:.3g})"
         return row | {"note": "; ".join(filter(None, (row["note"], few, would_be)))}
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tiltmeter.arrays import Floats, Index
 
 FEWEST_LABELS = 50
-"""With fewer labels, estimates are not corrected."""
+"""With fewer labelled responses of a model, estimates are not corrected; several labels of one response count once."""
 FEWEST_ERRORS = 10
 """With fewer observed errors, a normal approximation is not used."""
 LABEL_STREAM = 3
