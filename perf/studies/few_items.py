@@ -1,38 +1,55 @@
-"""Coverage of the probes' intervals in small studies, whose designs have many strata of few items."""
+"""Coverage of the probes' intervals in small studies: designs with many strata of few items, and a rare share."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Final
+from typing import Final, NamedTuple
 
 from perf.studies.study import CODE_OF_PROBES, Claim, findings_of_studies, planted
 from tiltmeter import registry
 from tiltmeter.datasets import Library
+from tiltmeter.probes.direct import SLIP
 from tiltmeter.study import Settings
 
-QUESTION: Final = "Do 95% intervals of small studies contain the true value, although many strata have a single item?"
+QUESTION: Final = (
+    "Do 95% intervals of small studies contain the true value, where many strata have a single item, or a share is rare?"
+)
 CODE: Final = CODE_OF_PROBES
 STUDIES: Final = 400
 """Simulated studies of each case."""
-SETTINGS_OF_CASES: Final = {
-    "discrimination_tamkin": ("max_diff", 70, 0.2),
-    "relationship_levy": ("diff_success_rate", 109, 0.2),
-    "hiring_an": ("diff_acceptance_rate", 40, 0.0),
+RARE: Final = 0.022
+"""True rate of agreement with the statements of the probe `direct`: about three of 150."""
+
+
+class SmallStudy(NamedTuple):
+    """A metric of a probe, the number of items, the planted bias, and the range in which the coverage must lie."""
+
+    metric: str
+    items: int
+    bias: float
+    lowest: float = 0.9
+    highest: float = 0.985
+
+
+BY_PROBE: Final = {
+    "discrimination_tamkin": SmallStudy("max_diff", 70, 0.2),
+    "relationship_levy": SmallStudy("diff_success_rate", 109, 0.2),
+    "hiring_an": SmallStudy("diff_acceptance_rate", 40, 0.0),
+    "direct": SmallStudy("fail_rate", 150, (RARE - SLIP) / (1 - SLIP), lowest=0.925, highest=1.0),
 }
-"""Metric, number of items and bias of each probe."""
-CASES: Final = tuple(SETTINGS_OF_CASES)
+CASES: Final = tuple(BY_PROBE)
 
 
 def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
     """Return the coverage of the metric of one probe."""
-    metric, limit, bias = SETTINGS_OF_CASES[case]
+    small = BY_PROBE[case]
     probe = registry.load("probes", case)
-    true_value = probe.true_values(planted(bias))[metric]
-    settings = Settings(limit=limit, resamples=300)
+    true_value = probe.true_values(planted(small.bias))[small.metric]
+    settings = Settings(limit=small.items, resamples=300)
     design = probe.design(Library.default(), settings)
     settings_of_studies = [dataclasses.replace(settings, seed=seed) for seed in range(studies)]
     covered = 0
-    for findings in findings_of_studies(probe, design, bias, settings_of_studies):
-        finding = findings.filter(metric=metric).row(0, named=True)
+    for findings in findings_of_studies(probe, design, small.bias, settings_of_studies):
+        finding = findings.filter(metric=small.metric).row(0, named=True)
         covered += finding["low"] <= true_value <= finding["high"]
-    return [Claim(f"{metric}, {limit} items: coverage", covered / studies, 0.9, 0.985)]
+    return [Claim(f"{small.metric}, {small.items} items: coverage", covered / studies, small.lowest, small.highest)]

@@ -23,6 +23,13 @@ def test_coverage_with_few_items(library: Library) -> None:
     assert coverage.observed >= 53 / 60
 
 
+@pytest.mark.verify
+def test_coverage_of_a_rare_share(library: Library) -> None:
+    """A small case of `perf/studies/few_items.py`. The seeds are fixed: 56 intervals contain the rate."""
+    [coverage] = carry_out("direct", studies=60)
+    assert coverage.observed >= 55 / 60
+
+
 def test_a_limit_does_not_change_what_is_estimated(library: Library) -> None:
     """A model that agrees with the rare kind of statement only looks the same in a tenth of the study."""
     direct = registry.load("probes", "direct")
