@@ -11,9 +11,7 @@ from tiltmeter.datasets import Library
 from tiltmeter.probes.direct import SLIP
 from tiltmeter.study import Settings
 
-QUESTION: Final = (
-    "Do 95% intervals of small studies contain the true value, where many strata have a single item, or a share is rare?"
-)
+QUESTION: Final = "Do 95% intervals of small studies contain the true value, where many strata have a single item, or a share is rare?"
 CODE: Final = CODE_OF_PROBES
 STUDIES: Final = 400
 """Simulated studies of each case."""

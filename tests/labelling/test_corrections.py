@@ -144,6 +144,19 @@ def test_labels_without_an_error_leave_a_maximum_a_fact_among_19_tests() -> None
     assert 0 < with_labels["low"] < without["low"]
 
 
+def test_labels_that_leave_no_value_leave_no_p() -> None:
+    """People call all sampled responses refusals: lines through the answers of some cells have no slope."""
+    probe = registry.load("probes", "hiring_an")
+    settings = Settings(limit=60, resamples=100)
+    measures = probe.simulate_measures(probe.design(Library.default(), settings), {"outcome_disparity": 0.3}, 1)
+    rows = measures.with_columns(part=pl.lit("hiring_an"), read="label", group=pl.lit("all"))
+    sample = draw_rows(rows, 60, 1).with_columns(label=pl.lit("refused"), annotator=pl.lit("a person"))
+    findings = probe.analyse_labelled(measures, conform(sample, LABELS), settings)["findings"]
+    without = findings.filter(pl.col("wording").is_null(), pl.col("estimate").is_null())
+    assert without.height
+    assert without["p"].is_null().all()
+
+
 def analysed_stress(bias: float, limit: int, **given: Any) -> dict[str, Any]:
     """Return the largest difference of the probe dreaddit between genders in one study, analysed with these settings."""
     probe = registry.load("probes", "dreaddit")

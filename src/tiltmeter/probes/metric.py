@@ -408,10 +408,6 @@ class Correction(NamedTuple):
         metric, level, freedom = one.named.metric, context.settings.level, context.spread.freedom
         value = self._corrected(one)
         tested = metric.nearest_unbiased(value)
-        if math.isnan(tested) or math.isnan(one.low):
-            return math.nan
-        if tested == value:
-            return 1.0
         unit = stats.two_sided_t(level, freedom)
 
         def excess(level_of_test: float) -> float:
@@ -421,6 +417,10 @@ class Correction(NamedTuple):
             low, high = self._interval(one, sampled, level_of_test)
             return low - tested if value > tested else tested - high
 
+        if math.isnan(tested) or math.isnan(excess(level)):
+            return math.nan
+        if tested == value:
+            return 1.0
         p = stats.p_of_intervals(excess)
         return p / 2 if metric.null is None else p
 
