@@ -116,6 +116,36 @@ def test_a_maximum_lies_within_its_interval(raw: float, samples: list[float], nu
     assert (result.low > 0) == (result.p < 1 - 0.95)
 
 
+@pytest.mark.parametrize("freedom", [5.0, 30.0, math.inf])
+def test_p_of_a_maximum_below_the_smallest_count_is_not_too_small(freedom: float) -> None:
+    """Three groups without an effect, 39 relabellings, standard errors with few degrees of freedom: p below 1/40 is a tail probability."""
+    rng = np.random.default_rng(8)
+    datasets = 20_000
+    error = 1.0 if math.isinf(freedom) else np.sqrt(rng.chisquare(freedom, datasets) / freedom)
+    observed = _spread(rng.normal(size=(datasets, 1, 3)))
+    relabelled = np.reshape(error * np.ones(datasets), (-1, 1)) * _spread(rng.normal(size=(datasets, 39, 1, 3)))
+    p = np.array([stats.relabelling_t_p(*one, freedom) for one in zip(observed, relabelled, strict=True)])
+    for level in (0.02, 0.01, 0.005, 0.0026, 0.001):
+        assert (p < level).mean() <= level
+    assert stats.relabelling_t_p(20.0, relabelled[0], 30.0) < 0.001
+
+
+def test_the_estimate_of_a_maximum_is_not_stretched() -> None:
+    rng = np.random.default_rng(9)
+    samples, null = 0.5 + 0.1 * rng.normal(size=500), np.abs(0.1 * rng.normal(size=500))
+    plain, stretched = (stats.maximum_interval(0.45, samples, null, 0.95, stretch=factor) for factor in (1.0, 1.5))
+    assert stretched.estimate == plain.estimate
+    assert stretched.low < plain.low < plain.high < stretched.high
+
+
+def test_p_of_intervals_inverts_them() -> None:
+    z = 2.5
+    p = stats.p_of_intervals(lambda level: z - stats.two_sided_z(level) if level else z)
+    assert p == pytest.approx(stats.two_sided_t_p(z, math.inf))
+    assert stats.p_of_intervals(lambda level: -level) == 1
+    assert 0 < stats.p_of_intervals(lambda level: 1.0) < 1e-9
+
+
 def test_maximum_without_data_or_relabellings() -> None:
     assert all(math.isnan(v) for v in stats.maximum_interval(math.nan, [0.1], [0.1], 0.95))
     alone = stats.maximum_interval(0.5, [0.4, 0.5, 0.6], [], 0.95)
