@@ -18,12 +18,15 @@ SUFFIXES: Final = (".py", ".yaml", ".csv", ".json")
 
 
 def fingerprint(name: str) -> str:
-    """Return the fingerprint of a study: of its own code, of `study.py`, and of the code and data of the package that it examines.
+    """Return the fingerprint of a study.
+
+    It covers the study's own code and generator, `study.py`, and the code and data of the package that the study examines.
 
     Comments, docstrings, formatting, the names of files and the version of Python do not change it.
     """
-    folder = Path(__file__).parent
-    files = [folder / f"{name}.py", folder / "study.py", *_files(study_named(name).CODE)]
+    folder, study = Path(__file__).parent, study_named(name)
+    generator = [folder.parent / f"{module.removeprefix('perf.')}.py" for module in getattr(study, "GENERATOR", ())]
+    files = [folder / f"{name}.py", folder / "study.py", *generator, *_files(study.CODE)]
     digests = [_digest(path) for path in files]
     return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()[:16]
 
