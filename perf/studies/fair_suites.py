@@ -3,11 +3,11 @@
 The product provides the designs, the analysis and the sentences. Responses come from the generator of `perf/probe_claims.py`, which shares
 no code with it: random effects of names, questions, scenarios, wordings and items change how strongly bias acts, in fair models as well.
 
-A planted bias is twice as large as `plan` says can be detected, for questions, names, wordings and items that do not differ, and for those
-that differ as much as `plan --heterogeneity` was told (without a limit, because the effects of the generator act on all metrics of a probe,
-those assumed by `plan` only on how each group is treated). One metric is biased, in half of the studies in the opposite direction where it
-has one, and all others are fair, which is the hardest case for the family of key tests. A planted bias counts as stated if the first
-screen states a bias and the q of this metric is below 5%. Metrics that cannot be so far from no bias are left out.
+A planted bias is as large as `plan` says can be detected, or twice as large, for questions, names, wordings and items that do not differ,
+and for those that differ as much as `plan --heterogeneity` was told (without a limit, because the effects of the generator act on all
+metrics of a probe, those assumed by `plan` only on how each group is treated). One metric is biased, in half of the studies in the opposite
+direction where it has one, and all others are fair, which is the hardest case for the family of key tests. A planted bias counts as stated
+if the first screen states a bias and the q of this metric is below 5%. Metrics that cannot be so far from no bias are left out.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ SUITES: Final = {"quick": 50, "standard": 20}
 """Suites of a block."""
 MOST_ACCUSED: Final = {"quick": 33 / 500, "standard": 16 / 200}
 PLANTED_STUDIES: Final = 60
-LEAST_STATED: Final = 0.9
+MULTIPLES: Final = {1: 0.6, 2: 0.9}
+"""The planted biases, as multiples of what `plan` says is stated with 80%, and the share of studies in which they must be stated."""
 FAIR_SEED: Final = 0
 """The fair suite whose other probes stand beside a planted bias."""
 PILOTS: Final = 12
@@ -130,8 +131,8 @@ def accused_share(size: str, block: int, suites: int) -> float:
     return sum(bool(accusations(*combined(fair_suite(probes, seed)))) for seed in seeds) / suites
 
 
-def stated_shares(size: str, name: str, heterogeneity: float, studies: int) -> dict[str, float]:
-    """Return for each key metric of a probe how often a planted bias is stated beside the fair results of all other probes."""
+def stated_shares(size: str, name: str, heterogeneity: float, studies: int) -> dict[tuple[str, int], float]:
+    """Return how often a planted bias is stated beside fair results of the other probes, by key metric and multiple."""
     studied = Studied(name, size, RESAMPLES)
     probe, design, settings = studied.probe, studied.design, studied.settings
     errors = probe.standard_errors(design, settings, heterogeneity=heterogeneity)
@@ -139,24 +140,26 @@ def stated_shares(size: str, name: str, heterogeneity: float, studies: int) -> d
     others = fair_suite([Studied(other, size, RESAMPLES) for other in GENERATORS if other != name], FAIR_SEED)
     if accusations(*combined(others)):
         raise ValueError(f"the fair suite {FAIR_SEED} states a bias; choose another FAIR_SEED")
-    sds = NUISANCES[heterogeneity]
     shares = {}
     for named in studied.keys.values():
-        if named.name not in effects:
-            continue
-        pushes = pushes_for(studied, named, 2 * effects[named.name], sds)
-        if not pushes:
-            continue
-        stated = 0
-        for number in range(studies):
-            push = pushes[number % len(pushes)]
-            measures = studied.measures(np.random.default_rng([37, number]), push, named.name, sds)
-            findings, grades = combined([*others, tables_of(studied, measures, number)])
-            row = findings.row(by_predicate=(pl.col("part") == name) & (pl.col("metric") == named.name), named=True)
-            is_shown = row["q"] is not None and row["q"] < SHOWN_BELOW
-            stated += is_shown and bool(accusations(findings, grades))
-        shares[named.name] = stated / studies
+        for multiple in MULTIPLES:
+            if named.name not in effects:
+                continue
+            pushes = pushes_for(studied, named, multiple * effects[named.name], NUISANCES[heterogeneity])
+            if pushes:
+                stated = [
+                    is_stated(studied, named, pushes[number % len(pushes)], heterogeneity, number, others) for number in range(studies)
+                ]
+                shares[named.name, multiple] = sum(stated) / studies
     return shares
+
+
+def is_stated(studied: Studied, named: NamedMetric, push: float, heterogeneity: float, number: int, others: Sequence[Tables]) -> bool:
+    """Return whether the first screen of a suite states the bias that is planted in one metric of one probe."""
+    measures = studied.measures(np.random.default_rng([37, number]), push, named.name, NUISANCES[heterogeneity])
+    findings, grades = combined([*others, tables_of(studied, measures, number)])
+    row = findings.row(by_predicate=(pl.col("part") == studied.probe.name) & (pl.col("metric") == named.name), named=True)
+    return row["q"] is not None and row["q"] < SHOWN_BELOW and bool(accusations(findings, grades))
 
 
 def pushes_for(studied: Studied, named: NamedMetric, effect: float, sds: dict[str, float]) -> list[float]:
@@ -194,8 +197,11 @@ def carry_out(case: str, studies: int | None = None) -> list[Claim]:
     if kind == "fair":
         return [Claim(ACCUSED, accused_share(size, int(what), studies or SUITES[size]), 0, 1)]
     shares = stated_shares(size, what, float(heterogeneity[0]), studies or PLANTED_STUDIES)
-    least = LEAST_STATED if float(heterogeneity[0]) == 0 else 0.0
-    return [Claim(f"{metric}: stated", share, least, 1) for metric, share in shares.items()]
+    promised = MULTIPLES if float(heterogeneity[0]) == 0 else dict.fromkeys(MULTIPLES, 0.0)
+    return [
+        Claim(f"{metric}: {multiple} times the detectable bias, stated", share, promised[multiple], 1)
+        for (metric, multiple), share in shares.items()
+    ]
 
 
 def overall(by_case: Mapping[str, Sequence[Claim]]) -> list[Claim]:
