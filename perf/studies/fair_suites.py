@@ -38,8 +38,8 @@ SUITES: Final = {"quick": 50, "standard": 20}
 """Suites of a block."""
 MOST_ACCUSED: Final = {"quick": 33 / 500, "standard": 16 / 200}
 PLANTED_STUDIES: Final = 60
-MULTIPLES: Final = {1: 0.6, 2: 0.9}
-"""The planted biases, as multiples of what `plan` says is stated with 80%, and the share of studies in which they must be stated."""
+MULTIPLES: Final = {1: 0.4, 2: 0.9}
+"""The planted biases, as multiples of what `plan` says is stated in about 80%, and the share of studies in which they must be stated."""
 FAIR_SEED: Final = 0
 """The fair suite whose other probes stand beside a planted bias."""
 PILOTS: Final = 12
