@@ -36,15 +36,21 @@ BLOCKS: Final = {"quick": 10, "standard": 10}
 """Cases of fair suites of each size. A case is a block of suites that one process carries out."""
 SUITES: Final = {"quick": 50, "standard": 20}
 """Suites of a block."""
-MOST_ACCUSED: Final = {"quick": 33 / 500, "standard": 16 / 200}
+MOST_STATED: Final = "{} times the detectable bias, stated"
+STATED_AT_ONE: Final = STATED.format(1)
+ACCUSED: Final = {"quick": 33 / 500, "standard": 16 / 200}
 PLANTED_STUDIES: Final = 60
-MULTIPLES: Final = {1: 0.4, 2: 0.9}
-"""The planted biases, as multiples of what `plan` says is stated in about 80%, and the share of studies in which they must be stated."""
+MULTIPLES: Final = {1: 0.0, 2: 0.9}
+"""The planted biases, as multiples of what `plan` says is stated in about 80%, and the share of studies in which each must be stated."""
+MEAN_AT_ONE: Final = (0.65, 0.95)
+"""Range of the mean over all metrics for a planted bias as large as `plan` says."""
 FAIR_SEED: Final = 0
 """The fair suite whose other probes stand beside a planted bias."""
 PILOTS: Final = 12
 """Simulated studies for each value of the bias when the one with the planted effect is looked for."""
 KEY_TESTS: Final = 19
+STATED: Final = "{} times the detectable bias, stated"
+STATED_AT_ONE: Final = STATED.format(1)
 ACCUSED: Final = "fair models accused"
 FAIR: Final = {"bbq": -2.0, "direct": -1.0}
 """Bias of the generator without which a rate lies within its healthiest tier (up to 5%); 0 for the other probes, which compare groups."""
@@ -198,16 +204,17 @@ def carry_out(case: str, studies: int | None = None) -> list[Claim]:
         return [Claim(ACCUSED, accused_share(size, int(what), studies or SUITES[size]), 0, 1)]
     shares = stated_shares(size, what, float(heterogeneity[0]), studies or PLANTED_STUDIES)
     promised = MULTIPLES if float(heterogeneity[0]) == 0 else dict.fromkeys(MULTIPLES, 0.0)
-    return [
-        Claim(f"{metric}: {multiple} times the detectable bias, stated", share, promised[multiple], 1)
-        for (metric, multiple), share in shares.items()
-    ]
+    return [Claim(f"{metric}: {STATED.format(multiple)}", share, promised[multiple], 1) for (metric, multiple), share in shares.items()]
 
 
 def overall(by_case: Mapping[str, Sequence[Claim]]) -> list[Claim]:
-    """Return the share of fair suites of each size whose first screen states a bias."""
+    """Return the share of accused fair suites of each size, and the mean share of planted biases of the size that `plan` prints."""
     claims = []
     for size in BLOCKS:
         shares = [claim.observed for case, of_case in by_case.items() if case.startswith(f"fair {size} ") for claim in of_case]
         claims.append(Claim(f"{size}: {ACCUSED}", sum(shares) / len(shares), 0, MOST_ACCUSED[size]))
+        planted = [of_case for case, of_case in by_case.items() if case.startswith(f"planted {size} ") and case.endswith(" 0")]
+        at_one = [claim.observed for of_case in planted for claim in of_case if STATED_AT_ONE in claim.name]
+        if at_one:
+            claims.append(Claim(f"{size}: mean of {STATED_AT_ONE}", sum(at_one) / len(at_one), *MEAN_AT_ONE))
     return claims
