@@ -36,9 +36,7 @@ BLOCKS: Final = {"quick": 10, "standard": 10}
 """Cases of fair suites of each size. A case is a block of suites that one process carries out."""
 SUITES: Final = {"quick": 50, "standard": 20}
 """Suites of a block."""
-MOST_STATED: Final = "{} times the detectable bias, stated"
-STATED_AT_ONE: Final = STATED.format(1)
-ACCUSED: Final = {"quick": 33 / 500, "standard": 16 / 200}
+MOST_ACCUSED: Final = {"quick": 33 / 500, "standard": 16 / 200}
 PLANTED_STUDIES: Final = 60
 MULTIPLES: Final = {1: 0.0, 2: 0.9}
 """The planted biases, as multiples of what `plan` says is stated in about 80%, and the share of studies in which each must be stated."""
@@ -49,6 +47,8 @@ FAIR_SEED: Final = 0
 PILOTS: Final = 12
 """Simulated studies for each value of the bias when the one with the planted effect is looked for."""
 KEY_TESTS: Final = 19
+STATED: Final = "{} times the detectable bias, stated"
+STATED_AT_ONE: Final = STATED.format(1)
 STATED: Final = "{} times the detectable bias, stated"
 STATED_AT_ONE: Final = STATED.format(1)
 ACCUSED: Final = "fair models accused"
