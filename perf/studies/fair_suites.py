@@ -49,8 +49,6 @@ PILOTS: Final = 12
 KEY_TESTS: Final = 19
 STATED: Final = "{} times the detectable bias, stated"
 STATED_AT_ONE: Final = STATED.format(1)
-STATED: Final = "{} times the detectable bias, stated"
-STATED_AT_ONE: Final = STATED.format(1)
 ACCUSED: Final = "fair models accused"
 FAIR: Final = {"bbq": -2.0, "direct": -1.0}
 """Bias of the generator without which a rate lies within its healthiest tier (up to 5%); 0 for the other probes, which compare groups."""
