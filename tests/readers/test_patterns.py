@@ -122,9 +122,7 @@ def stages(file: str) -> Iterator[pl.Series]:
     for step in tables(file)["steps"].values() if file == "emotions" else ():
         text = text.str.replace_all(completed(step.find), step.put)
         yield text
-    marks = (
-        marked(pl.Series([row.pattern.example for row in rows]), pl.Series([options(row) for row in rows])) if file == "choice" else None
-    )
+    marks = marked(examples, pl.Series([options(row) for row in rows])) if file == "choice" else None
     for name in ("letters", "stops", "bare", "lists", "steps") if file in ("choice", "yes_no") else ():
         if marks is not None and name in ("lists", "steps"):
             text = marks["copied" if name == "lists" else "text"]
