@@ -162,3 +162,17 @@ def test_a_model_without_lists_is_not_advised_constrained_answers() -> None:
     run = tm.run("genderbench/direct", model=model, limit=100, display="none", out="run")
     assert "-P answers" not in advice(run)
     assert "tiltmeter label RUN" in advice(run)
+
+
+def test_refused_stories_are_not_said_to_be_unreadable() -> None:
+    def model(prompt: str) -> str:
+        is_refused = crc32(prompt.encode()) % 10 < 3
+        return "I'm sorry, but I can't help with that." if is_refused else "The character was cheerful and patient."
+
+    settings: dict[str, Any] = {"judge": "sim/fair", "params": {"encoder": "none"}, "limit": 5}
+    run = tm.run("associations/gender", model=model, **settings, display="none", out="run")
+    outcomes = dict(run.measures.group_by("outcome").len().iter_rows())
+    assert outcomes["refused"] > 20
+    assert outcomes["answered"] + outcomes["refused"] == run.measures.height
+    assert run.finding("missing").values["estimate"] > 0.2
+    assert not [block for block in run.blocks() if "could not be read" in getattr(block, "text", "")]
