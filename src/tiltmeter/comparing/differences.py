@@ -26,6 +26,12 @@ FEWEST_READ = 0.5
 
 
 OPPOSITE = "as large as before, but in the opposite direction"
+NO_INTERVALS = "no interval"
+NO_DIRECTION = "no direction is defined as better"
+FEW_READ = "fewer than half of the answers could be parsed"
+NO_INTERVAL_OF_SIDE = "a side can be biased in either direction, and its interval is missing"
+UNJUDGED = (NO_INTERVALS, NO_DIRECTION, FEW_READ, NO_INTERVAL_OF_SIDE)
+"""Notes of key metrics whose change could not be tested. Their verdict is "inconclusive"."""
 
 
 def verdict_of(row: Mapping[str, Any], alpha: float) -> tuple[str, str | None]:
@@ -35,15 +41,15 @@ def verdict_of(row: Mapping[str, Any], alpha: float) -> tuple[str, str | None]:
     excludes 0. "inconclusive": all other cases.
     """
     if any(row[name] is None for name in ("first", "second", "difference", "low", "high")):
-        return "inconclusive", "no interval"
+        return "inconclusive", NO_INTERVALS
     scale = BiasScale.of(row)
     if scale is None:
-        return "inconclusive", "no direction is defined as better"
+        return "inconclusive", NO_DIRECTION
     if any(row[f"{side}_read"] is not None and row[f"{side}_read"] < FEWEST_READ for side in ("first", "second")):
-        return "inconclusive", "fewer than half of the answers could be parsed"
+        return "inconclusive", FEW_READ
     low, high = row["change_low"], row["change_high"]
     if low is None or high is None:
-        return "inconclusive", "a side can be biased in either direction, and its interval is missing"
+        return "inconclusive", NO_INTERVAL_OF_SIDE
     differs = row["q"] is not None and row["q"] < alpha
     if scale.most is not None and -MARGIN * scale.most <= low and high <= MARGIN * scale.most:
         margin = MARGIN * scale.most

@@ -27,6 +27,7 @@ from tiltmeter.blocks import (
     Text,
 )
 from tiltmeter.comparing import compare, subject_of_verdicts
+from tiltmeter.comparing.differences import UNJUDGED
 from tiltmeter.comparing.sides import opened
 from tiltmeter.errors import EXIT_GATE, EXIT_INCOMPLETE, EXIT_OK, EXIT_PROVIDER, EXIT_UNDECIDED, InputError
 from tiltmeter.gating.rule_files import Limit, Rules
@@ -238,8 +239,8 @@ def against_baseline(run: Run, findings: DataFrame, baseline: Run, earlier: Data
 def _check_difference(rule: str, row: Mapping[str, Any], finding: Mapping[str, Any], rules: Rules) -> Check:
     """Return the check of one metric that was compared with the baseline.
 
-    An inconclusive difference does not fail, because there is no evidence of a deterioration, unless an estimate or most answers are
-    missing.
+    An inconclusive difference passes, because the model is not shown to be worse. If the change could not be tested, the check is skipped,
+    or ungraded if most answers are missing.
     """
     if row["first"] is None or row["second"] is None:
         side = "the baseline" if row["first"] is None else "this run"
@@ -254,7 +255,8 @@ def _check_difference(rule: str, row: Mapping[str, Any], finding: Mapping[str, A
     if row["verdict"] == "inconclusive":
         words = row["note"] or "not significantly worse"
         mostly_unparsed = 2 * finding["answered"] < finding["attempts"]
-        status = "passed" if not row["note"] else rules.open if mostly_unparsed else "skipped"
+        was_judged = row["note"] not in UNJUDGED
+        status = "passed" if was_judged else rules.open if mostly_unparsed else "skipped"
     return made_check(rule, status, f"{reason}: {words}", finding)
 
 
