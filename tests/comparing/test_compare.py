@@ -66,8 +66,20 @@ def test_verdicts_are_about_these_questions_or_about_questions_like_these(dealt:
     sentences = [[block.text for block in found.blocks() if isinstance(block, Text)][-1] for found in (these, like_these)]
     assert "bias on these questions" in sentences[0]
     assert "A model that was trained again can be worse or better on these" in sentences[0]
-    assert "questions, names and wordings like these" in sentences[1]
+    assert "bias on items like these" in sentences[1]
+    assert "these questions" not in sentences[1]
     assert "trained again" not in sentences[1]
+
+
+def test_the_population_of_verdicts_is_that_of_the_judged_rows(place: Path) -> None:
+    """A benchmark resamples its roots with and without the option. Counts of associations have no interval, so nothing is judged."""
+    models = ["sim/fair", "sim/biased"]
+    benchmark = compare(tm.run("benchmarks/religions", model=models, limit=4))
+    assert set(benchmark.differences.drop_nulls(["verdict", "change"])["estimand"]) == {"items like these"}
+    assert [block.text for block in benchmark.blocks() if isinstance(block, Text)][-1] == "Verdicts are about bias on items like these."
+    associations = compare(tm.run("associations/gender", model=models, params={"encoder": "none"}, limit=5))
+    assert set(associations.differences.drop_nulls("verdict")["note"]) == {"no interval"}
+    assert not [block for block in associations.blocks() if isinstance(block, Text) and "Verdicts are about" in block.text]
 
 
 def test_runs_with_dealt_wordings_are_compared_within_each_wording(dealt: Run) -> None:
@@ -183,7 +195,8 @@ def test_the_command(both: Run, three: Made, tiltmeter: Tiltmeter) -> None:
     assert told["second"]["model"] == "sim/fair"
     assert told["population"] is False
     whole = tiltmeter("compare", both.path, "--model-a", "sim/fair", "--population")
-    assert whole.stdout.endswith("Verdicts are about bias on questions, names and wordings like these (--population).\n")
+    assert whole.stdout.endswith("Verdicts are about bias on items like these; traits like these.\n")
+    assert "these questions" not in whole.stdout
     alone = tiltmeter("compare", both.path, "--population")
     assert (alone.returncode, "--population needs two models or runs to compare" in alone.stderr) == (2, True)
     wrong = tiltmeter("compare", both.path, three("sim/fair").path)

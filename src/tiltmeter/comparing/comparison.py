@@ -92,7 +92,8 @@ class Comparison(Result):
             blocks.append(Table(title, columns, lead=3))
         if judged := sum(self.verdicts.values()):
             blocks.append(Text(f"Of {judged} key metric{'s' * (judged > 1)}: {self._counts}."))
-            blocks.append(Text(" ".join(subject_of_verdicts(population=self.population))))
+            if sentences := subject_of_verdicts(self.differences):
+                blocks.append(Text(" ".join(sentences)))
         return blocks
 
     def charts(self) -> list[Chart]:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
-from polars import Boolean, DataFrame, Float64, Int64, Series, String, col, lit, when
+from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.comparing.bias_change import BiasScale
-from tiltmeter.study import CONTRASTS, NAMED, UNITS, Schema, beside, conform, q_values
+from tiltmeter.study import CONTRASTS, ITEMS_LIKE_THESE, NAMED, THESE_ITEMS, UNITS, Schema, beside, conform, q_values
 
 VERDICTS = ("better", "worse", "unchanged", "inconclusive")
 
@@ -196,7 +196,7 @@ def _with_sides(whole: DataFrame) -> DataFrame:
     has_sides = col.shared_first.is_not_null()
     filled = whole.with_columns(
         **{f"shared_{name}": when(has_sides).then(f"shared_{name}").otherwise(values) for name, values in own.items()},
-        estimand=pl.coalesce("shared_estimand", "estimand"),
+        estimand=pl.coalesce("shared_estimand", when(_is_resampled()).then(lit(ITEMS_LIKE_THESE)), "estimand"),
     )
     first, second = col.shared_first, col.shared_second
     total = first + second
@@ -207,6 +207,12 @@ def _with_sides(whole: DataFrame) -> DataFrame:
         shared_sum_low=pl.coalesce("shared_sum_low", total - down),
         shared_sum_high=pl.coalesce("shared_sum_high", total + up),
     )
+
+
+def _is_resampled() -> Expr:
+    """Return whether a row has an interval of a contrast although its finding has none, and is therefore only about these items."""
+    of_contrast = ~col.how.is_in([FROM_INTERVALS, NO_INTERVAL])
+    return of_contrast & col.low.is_not_null() & (col.estimand == THESE_ITEMS)
 
 
 def _with_q(whole: DataFrame) -> DataFrame:

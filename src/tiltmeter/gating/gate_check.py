@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import polars as pl
 from polars import DataFrame, col
 
 from tiltmeter.blocks import (
@@ -219,7 +220,8 @@ def against_baseline(run: Run, findings: DataFrame, baseline: Run, earlier: Data
     known = earlier["model"].unique(maintain_order=True).to_list()
     rule = f"baseline {baseline.path.name}"
     checks: list[Check] = []
-    notes += subject_of_verdicts(population=rules.population)
+    compared: list[DataFrame] = []
+    further: list[str] = []
     for (model,), mine in findings.group_by("model", maintain_order=True):
         before = model if model in known else known[0] if len(known) == 1 else None
         if before is None:
@@ -228,11 +230,15 @@ def against_baseline(run: Run, findings: DataFrame, baseline: Run, earlier: Data
                 f"give a run of {model}, or one with a single model"
             )
         comparison = compare(baseline, run, model_a=before, model_b=str(model), population=rules.population)
-        notes += (note for note in comparison.notes if note not in notes)
+        further += (note for note in comparison.notes if note not in further)
         rows = mine.rows_by_key(_NUMBER, named=True, include_key=True, unique=True)
         judged = comparison.differences.drop_nulls("verdict")
+        compared.append(judged)
         checks += (_check_difference(rule, row, rows[tuple(row[name] for name in _NUMBER)], rules) for row in judged.iter_rows(named=True))
         checks += _check_missing(rule, mine, earlier.filter(col.model == before), str(model), rules)
+    if compared:
+        notes += subject_of_verdicts(pl.concat(compared))
+    notes += (note for note in further if note not in notes)
     return checks
 
 
