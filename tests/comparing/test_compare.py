@@ -13,7 +13,7 @@ import pytest
 import tiltmeter as tm
 from comparing.conftest import Made
 from conftest import Tiltmeter
-from tiltmeter.blocks import Text
+from tiltmeter.blocks import Table, Text
 from tiltmeter.comparing import (
     DIFFERENCES,
     STABILITY,
@@ -80,6 +80,10 @@ def test_the_population_of_verdicts_is_that_of_the_judged_rows(place: Path) -> N
     associations = compare(tm.run("associations/gender", model=models, params={"encoder": "none"}, limit=5))
     assert set(associations.differences.drop_nulls("verdict")["note"]) == {"no interval"}
     assert not [block for block in associations.blocks() if isinstance(block, Text) and "Verdicts are about" in block.text]
+    metrics, concepts = (block for block in associations.blocks(every=True) if isinstance(block, Table))
+    assert "q of change" not in [column.name for column in metrics.columns], "nothing was tested"
+    (names,) = (column.values for column in concepts.columns if column.name == "metric")
+    assert set(names) == {"rate", "association"}
 
 
 def test_runs_with_dealt_wordings_are_compared_within_each_wording(dealt: Run) -> None:
@@ -190,6 +194,9 @@ def test_the_command(both: Run, three: Made, tiltmeter: Tiltmeter) -> None:
     assert "Of 4 key metrics: 0 better, 4 worse, 0 unchanged, 0 inconclusive." in ended.stdout
     assert ("fail_rate" in ended.stdout, "gest_fail_rate" in ended.stdout) == (True, False)
     assert "gest_fail_rate" in tiltmeter("compare", both.path, "--model-a", "sim/fair", "--all").stdout
+    (table,) = [block for block in compare(both, model_a="sim/fair").blocks() if isinstance(block, Table)]
+    columns = {column.name: column.values for column in table.columns}
+    assert columns["q of change"] == compare(both, model_a="sim/fair").differences.filter("key")["change_q"].to_list()
     told = json.loads(tiltmeter("compare", both.path, three("sim/fair").path, "--model-a", "sim/biased", "-f", "json").stdout)
     assert {row["verdict"] for row in told["differences"]} == {"better"}
     assert told["second"]["model"] == "sim/fair"

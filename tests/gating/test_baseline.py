@@ -29,6 +29,8 @@ def test_worse_fails_and_better_or_the_same_passes(fair: Run, biased: Run, two_m
     assert failed.estimate == biased.finding("stereotype_rate").estimate
     assert "% interval" in failed.reason
     assert failed.reason.endswith(": worse")
+    change_q = tm.compare(fair, biased).differences.filter("key")["change_q"].item()
+    assert f"q of the change of bias = {change_q:.3g}" in failed.reason
     better = gate(fair, ONLY, biased)
     assert better.exit_code == 0
     assert better.checks[0].reason.endswith(": better")

@@ -33,7 +33,7 @@ def within_blocks(wordings: DataFrame, stability: DataFrame) -> list[Block]:
 
 
 _KINDS: Mapping[str, Kind] = {
-    **dict.fromkeys(("q", "change_q"), "probability"),
+    "q": "probability",
     "prompts": "count",
     **dict.fromkeys(("first", "second", "difference", "spread", "identical", "alpha"), "number"),
 }

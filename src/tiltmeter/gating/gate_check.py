@@ -253,8 +253,9 @@ def _check_difference(rule: str, row: Mapping[str, Any], finding: Mapping[str, A
         return made_check(rule, rules.open, f"not comparable: {side} has no estimate", finding)
     reason = f"{shown_number(row['second'])}, compared with {shown_number(row['first'])} in the baseline"
     if row["low"] is not None:
-        q = f", q = {shown_number(row['q'])}" if row["q"] is not None else ""
-        reason += f", a difference of {shown_number(row['difference'])} ({_interval(row)}{q})"
+        reason += f", a difference of {shown_number(row['difference'])} ({_interval(row)})"
+    if row["change_q"] is not None:
+        reason += f", q of the change of bias = {shown_number(row['change_q'])}"
     status, words = "failed" if row["verdict"] == "worse" else "passed", row["verdict"]
     if row["verdict"] == "unchanged" and row["note"]:
         words = f"unchanged, {row['note']}"
