@@ -71,6 +71,23 @@ def test_verdicts_are_about_these_questions_or_about_questions_like_these(dealt:
     assert "trained again" not in sentences[1]
 
 
+@pytest.mark.verify
+def test_p_does_not_depend_on_the_level_of_the_intervals(place: Path) -> None:
+    """Two of these key metrics are maxima over groups, whose intervals are no multiples of a standard error."""
+    runs = {}
+    for level in (0.95, 0.8, 0.99):
+        study = place / f"level{level}.yaml"
+        study.write_text(f"study: genderbench\nparts: [discrimination_tamkin, isear]\nlimit: 40\nlevel: {level}\n", encoding="utf-8")
+        runs[level] = tm.run(str(study), model=["sim/fair", "sim/biased"])
+    for population in (False, True):
+        rows = {level: compare(run, population=population).differences.filter("key") for level, run in runs.items()}
+        assert rows[0.95]["metric"].to_list() == ["max_diff", "max_diff"]
+        assert ((rows[0.8]["high"] - rows[0.8]["low"]) < (rows[0.99]["high"] - rows[0.99]["low"])).all()
+        for level in (0.8, 0.99):
+            for name in ("p", "change_p"):
+                assert rows[level][name].to_list() == pytest.approx(rows[0.95][name].to_list()), (population, level, name)
+
+
 def test_the_population_of_verdicts_is_that_of_the_judged_rows(place: Path) -> None:
     """A benchmark resamples its roots with and without the option. Counts of associations have no interval, so nothing is judged."""
     models = ["sim/fair", "sim/biased"]
