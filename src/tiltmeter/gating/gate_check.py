@@ -30,6 +30,7 @@ from tiltmeter.blocks import (
 from tiltmeter.comparing import compare, subject_of_verdicts
 from tiltmeter.comparing.differences import UNJUDGED
 from tiltmeter.comparing.sides import opened
+from tiltmeter.datasets import Library
 from tiltmeter.errors import EXIT_GATE, EXIT_INCOMPLETE, EXIT_OK, EXIT_PROVIDER, EXIT_UNDECIDED, InputError
 from tiltmeter.gating.rule_files import Limit, Rules
 from tiltmeter.paths import sha256
@@ -37,6 +38,7 @@ from tiltmeter.reports import Result
 from tiltmeter.reports.words import level_words, mark_words
 from tiltmeter.runs import Run, caveats, sentences
 from tiltmeter.runs.opened_run import NARROW, OF_THE_WHOLE
+from tiltmeter.runs.planning import total_items
 from tiltmeter.study import NAMED, metric_name
 
 FAILING = ("failed", "ungraded", "undecided")
@@ -330,12 +332,13 @@ def _exhausted(run: Run, checks: Sequence[Check]) -> list[str]:
     if not parts:
         return []
     try:
-        _, settings = opened(run)
+        of_study, settings = opened(run)
     except InputError:
         return []
-    limits = {part: settings.of_part(part).limit for part in parts}
+    library = Library.default()
+    totals = {name: total_items(of_study[name], library, settings) for name in parts if name in of_study}
     items = dict(run.design.group_by("part").agg(col.item.n_unique()).iter_rows())
-    return [part for part, limit in limits.items() if limit is None or (isinstance(limit, int) and items[part] < limit)]
+    return [name for name, total in totals.items() if total is not None and items[name] >= total]
 
 
 def _checks(findings: DataFrame, rules: Rules, notes: list[str]) -> list[Check]:
