@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from pathlib import Path
+
+from generated import write_or_check
 
 import tiltmeter
 from tiltmeter import api, errors, study
@@ -12,8 +13,6 @@ from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
 from tiltmeter.engine.database import SCHEMA
 from tiltmeter.runs.resolving import StudyDocument
 
-PAGE = Path(__file__).parent.parent / "docs" / "stability.md"
-START, END = "<!-- made by scripts/stability.py -->\n", "<!-- end -->\n"
 _EXITS = {"OK": "done", "GATE": "a gate failed", "INPUT": "wrong usage or input", "INCOMPLETE": "incomplete", "PROVIDER": "no responses"}
 
 
@@ -56,17 +55,8 @@ def made() -> str:
 
 def main() -> int:
     """Check or write; the exit status."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, rest = text.split(START)
-    whole = f"{before}{START}{made()}\n{END}{rest.split(END)[1]}"
-    if "--check" not in sys.argv:
-        PAGE.write_text(whole, encoding="utf-8")
-    elif whole != text:
-        print(
-            f"{PAGE.name} is not what the code says: run scripts/stability.py, look at the difference, and name the change in CHANGELOG.md"
-        )
-        return 1
-    return 0
+    complaint = "is not what the code says: run scripts/stability.py, look at the difference, and name the change in CHANGELOG.md"
+    return write_or_check("stability.md", "stability.py", made(), complaint)
 
 
 if __name__ == "__main__":

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+
+from generated import write_or_check
 
 from tiltmeter.blocks import MARKS, Band
 from tiltmeter.probes.metric import DEFAULT, GENDERBENCH
 from tiltmeter.probes.paper_suite import SUITE, load_probe
-
-PAGE = Path(__file__).parent.parent / "docs" / "genderbench.md"
-START, END = "<!-- made by scripts/tiers.py -->\n", "<!-- end -->\n"
 
 Tiers = tuple[Band, ...]
 Rows = Mapping[Tiers, Sequence[tuple[str, str]]]
@@ -65,15 +63,8 @@ def made() -> str:
 
 def main() -> int:
     """Check or write; the exit status."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, rest = text.split(START)
-    whole = f"{before}{START}\n{made()}\n{END}{rest.split(END)[1]}"
-    if "--check" not in sys.argv:
-        PAGE.write_text(whole, encoding="utf-8")
-    elif whole != text:
-        print(f"{PAGE.name} has other tiers than the metrics: run scripts/tiers.py, and name the change in CHANGELOG.md")
-        return 1
-    return 0
+    complaint = "has other tiers than the metrics: run scripts/tiers.py, and name the change in CHANGELOG.md"
+    return write_or_check("genderbench.md", "tiers.py", f"\n{made()}", complaint)
 
 
 if __name__ == "__main__":

@@ -47,16 +47,21 @@ def outcome(name: str, pool: ProcessPoolExecutor, progress: Progress) -> dict[st
         _print_claims(case, claims)
     overall = getattr(study, "overall", None)
     if overall is not None:
-        by_case["all cases"] = overall(by_case)
-        _print_claims("all cases", by_case["all cases"])
+        by_case[records.TOGETHER] = overall(by_case)
+        _print_claims(records.TOGETHER, by_case[records.TOGETHER])
     return {
         "question": study.QUESTION,
         "date": datetime.now(UTC).date().isoformat(),
         "cpu_seconds": round(seconds),
         "holds": all(claim.holds for claims in by_case.values() for claim in claims),
         "fingerprint": fingerprint,
-        "figures": {case: {claim.name: round(claim.observed, 4) for claim in claims} for case, claims in by_case.items()},
+        "figures": {case: {claim.name: _figure(claim) for claim in claims} for case, claims in by_case.items()},
     }
+
+
+def _figure(claim: Claim) -> list[float]:
+    """Return what was observed and the range that was promised."""
+    return [round(number, 4) for number in (claim.observed, claim.low, claim.high)]
 
 
 def _print_claims(case: str, claims: Sequence[Claim]) -> None:

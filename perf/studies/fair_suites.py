@@ -3,10 +3,11 @@
 The product provides the designs, the analysis and the sentences. Responses come from the generator of `perf/probe_claims.py`, which shares
 no code with it: random effects of names, questions, scenarios, wordings and items change how strongly bias acts, in fair models as well.
 
-A planted bias is twice as large as `plan` says can be detected, for questions, names, wordings and items that do not differ, and for those
-that differ as much as `plan --heterogeneity` was told (without a limit, because the effects of the generator act on all metrics of a probe,
-those assumed by `plan` only on how each group is treated). One metric is biased and all others are fair, which is the hardest case for the
-family of key tests: its p-value must be below 5% divided by the number of tests. Metrics that cannot be so far from no bias are left out.
+A planted bias is as large as `plan` says can be detected, or twice as large, for questions, names, wordings and items that do not differ,
+and for those that differ as much as `plan --heterogeneity` was told (without a limit, because the effects of the generator act on all
+metrics of a probe, those assumed by `plan` only on how each group is treated). One metric is biased, in half of the studies in the opposite
+direction where it has one, and all others are fair, which is the hardest case for the family of key tests. A planted bias counts as stated
+if the first screen states a bias and the q of this metric is below 5%. Metrics that cannot be so far from no bias are left out.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from perf.probe_claims import EFFECTS, GENERATORS, Studied
 from perf.studies.study import CODE_OF_PROBES, Claim
 from tiltmeter import registry
 from tiltmeter.blocks import Headline, Text
+from tiltmeter.probes.metric import NamedMetric
 from tiltmeter.probes.presentation import present
 from tiltmeter.runs.pipeline import with_q
 from tiltmeter.study import GRADES, SHOWN_BELOW, Settings, as_findings, conform
 
 QUESTION: Final = "How often does the first screen state a bias of a fair model, and is a planted bias stated?"
-CODE: Final = (*CODE_OF_PROBES, "runs.pipeline")
+CODE: Final = (*CODE_OF_PROBES, "runs.pipeline", "blocks", "quantities")
+GENERATOR: Final = ("perf.probe_claims",)
 RESAMPLES: Final = 1_000
 BLOCKS: Final = {"quick": 10, "standard": 10}
 """Cases of fair suites of each size. A case is a block of suites that one process carries out."""
@@ -35,10 +38,17 @@ SUITES: Final = {"quick": 50, "standard": 20}
 """Suites of a block."""
 MOST_ACCUSED: Final = {"quick": 33 / 500, "standard": 16 / 200}
 PLANTED_STUDIES: Final = 60
-LEAST_STATED: Final = 0.9
+MULTIPLES: Final = {1: 0.0, 2: 0.9}
+"""The planted biases, as multiples of what `plan` says is stated in about 80%, and the share of studies in which each must be stated."""
+MEAN_AT_ONE: Final = (0.65, 0.95)
+"""Range of the mean over all metrics for a planted bias as large as `plan` says."""
+FAIR_SEED: Final = 0
+"""The fair suite whose other probes stand beside a planted bias."""
 PILOTS: Final = 12
 """Simulated studies for each value of the bias when the one with the planted effect is looked for."""
 KEY_TESTS: Final = 19
+STATED: Final = "{} times the detectable bias, stated"
+STATED_AT_ONE: Final = STATED.format(1)
 ACCUSED: Final = "fair models accused"
 FAIR: Final = {"bbq": -2.0, "direct": -1.0}
 """Bias of the generator without which a rate lies within its healthiest tier (up to 5%); 0 for the other probes, which compare groups."""
@@ -51,6 +61,10 @@ CASES: Final = (
     *(f"fair {size} {block}" for size in BLOCKS for block in range(BLOCKS[size])),
     *(f"planted {size} {probe} {heterogeneity:g}" for size in BLOCKS for probe in GENERATORS for heterogeneity in NUISANCES),
 )
+
+
+Tables = tuple[pl.DataFrame, pl.DataFrame]
+"""Findings and grades."""
 
 
 class View:
@@ -68,7 +82,7 @@ class View:
         return self._grades
 
 
-def tables_of(studied: Studied, measures: pl.DataFrame, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+def tables_of(studied: Studied, measures: pl.DataFrame, seed: int) -> Tables:
     """Return the findings and grades of one probe, over all wordings together."""
     probe = studied.probe.under("default")
     settings = Settings(seed=seed, resamples=RESAMPLES)
@@ -88,7 +102,7 @@ def accusations(findings: pl.DataFrame, grades: pl.DataFrame) -> list[str]:
     sentences = [sentence for block in headlines for sentence in (block.text, block.detail)]
     sentences += [block.text for block in blocks if isinstance(block, Text)]
     stated = (
-        r": (negligible )?bias in \d",
+        r": (negligible |opposite )?bias in \d",
         r"critical or worse in \d",
         r"[Mm]ost severe",
         r"men with women, [1-9]\d* favour",
@@ -102,64 +116,83 @@ def fair_measures(studied: Studied, rng: np.random.Generator) -> pl.DataFrame:
     return studied.measures(rng, FAIR.get(studied.probe.name, 0.0), studied.first_metric, EFFECTS)
 
 
+def fair_suite(probes: Sequence[Studied], seed: int) -> list[Tables]:
+    """Return the findings and grades of each probe for a fair model."""
+    return [
+        tables_of(studied, fair_measures(studied, np.random.default_rng([31, seed, place])), seed) for place, studied in enumerate(probes)
+    ]
+
+
+def combined(tables: Sequence[Tables]) -> Tables:
+    """Return the findings of a suite, with q-values, and its grades."""
+    return with_q(pl.concat(findings for findings, _ in tables)), pl.concat(grades for _, grades in tables)
+
+
 def accused_share(size: str, block: int, suites: int) -> float:
     """Return the share of suites of a fair model whose first screen states a bias."""
     probes = [Studied(name, size, RESAMPLES) for name in GENERATORS]
-    accused = 0
-    for number in range(suites):
-        seed = block * SUITES[size] + number
-        tables = [
-            tables_of(studied, fair_measures(studied, np.random.default_rng([31, seed, place])), seed)
-            for place, studied in enumerate(probes)
-        ]
-        findings = with_q(pl.concat(findings for findings, _ in tables))
-        accused += bool(accusations(findings, pl.concat(grades for _, grades in tables)))
-    return accused / suites
+    seeds = range(block * SUITES[size], block * SUITES[size] + suites)
+    return sum(bool(accusations(*combined(fair_suite(probes, seed)))) for seed in seeds) / suites
 
 
-def stated_shares(size: str, name: str, heterogeneity: float, studies: int) -> dict[str, float]:
-    """Return for each key metric of a probe how often a planted bias is stated."""
+def stated_shares(size: str, name: str, heterogeneity: float, studies: int) -> dict[tuple[str, int], float]:
+    """Return how often a planted bias is stated beside fair results of the other probes, by key metric and multiple."""
     studied = Studied(name, size, RESAMPLES)
     probe, design, settings = studied.probe, studied.design, studied.settings
-    effects = probe.detectable_effects(
-        probe.standard_errors(design, settings, heterogeneity=heterogeneity), design, settings, 1 - SHOWN_BELOW / KEY_TESTS
-    )
-    sds = NUISANCES[heterogeneity]
+    errors = probe.standard_errors(design, settings, heterogeneity=heterogeneity)
+    effects = probe.detectable_effects(errors, design, settings, 1 - SHOWN_BELOW / KEY_TESTS)
+    others = fair_suite([Studied(other, size, RESAMPLES) for other in GENERATORS if other != name], FAIR_SEED)
+    if accusations(*combined(others)):
+        raise ValueError(f"the fair suite {FAIR_SEED} states a bias; choose another FAIR_SEED")
     shares = {}
     for named in studied.keys.values():
-        metric = named.metric
-        if named.name not in effects:
-            continue
-        target = metric.nearest_unbiased(metric.high) + 2 * effects[named.name]
-        push = push_for(studied, named.name, target, sds)
-        if push is None:
-            continue
-        stated = 0
-        for number in range(studies):
-            measures = studied.measures(np.random.default_rng([37, number]), push, named.name, sds)
-            row = tables_of(studied, measures, number)[0].row(by_predicate=pl.col("metric") == named.name, named=True)
-            stated += row["p"] is not None and row["p"] < SHOWN_BELOW / KEY_TESTS
-        shares[named.name] = stated / studies
+        for multiple in MULTIPLES:
+            if named.name not in effects:
+                continue
+            pushes = pushes_for(studied, named, multiple * effects[named.name], NUISANCES[heterogeneity])
+            if pushes:
+                stated = [
+                    is_stated(studied, named, pushes[number % len(pushes)], heterogeneity, number, others) for number in range(studies)
+                ]
+                shares[named.name, multiple] = sum(stated) / studies
     return shares
 
 
-def push_for(studied: Studied, metric: str, target: float, sds: dict[str, float]) -> float | None:
-    """Return the bias of the generator that gives the metric the target value; None if no bias gives it.
+def is_stated(studied: Studied, named: NamedMetric, push: float, heterogeneity: float, number: int, others: Sequence[Tables]) -> bool:
+    """Return whether the first screen of a suite states the bias that is planted in one metric of one probe."""
+    measures = studied.measures(np.random.default_rng([37, number]), push, named.name, NUISANCES[heterogeneity])
+    findings, grades = combined([*others, tables_of(studied, measures, number)])
+    row = findings.row(by_predicate=(pl.col("part") == studied.probe.name) & (pl.col("metric") == named.name), named=True)
+    return row["q"] is not None and row["q"] < SHOWN_BELOW and bool(accusations(findings, grades))
+
+
+def pushes_for(studied: Studied, named: NamedMetric, effect: float, sds: dict[str, float]) -> list[float]:
+    """Return the biases of the generator that place the metric above and, if it can be, below no bias by this effect."""
+    metric = named.metric
+    above = push_for(studied, named.name, metric.nearest_unbiased(metric.high) + effect, sds, 1)
+    below = None
+    if metric.low < metric.nearest_unbiased(metric.low):
+        below = push_for(studied, named.name, metric.nearest_unbiased(metric.low) - effect, sds, -1)
+    return [push for push in (above, below) if push is not None]
+
+
+def push_for(studied: Studied, metric: str, target: float, sds: dict[str, float], sign: int) -> float | None:
+    """Return the bias of the generator that gives the metric the target value; None if no bias of this sign gives it.
 
     The same random numbers are used for each bias, so that the value of the metric grows with the bias.
     """
-    grid = np.concatenate([np.linspace(0, 3, 13), np.linspace(3.5, 12, 18)])
+    grid = sign * np.concatenate([np.linspace(0, 3, 13), np.linspace(3.5, 12, 18)])
     values = []
     for bias in grid:
         counted = [studied.count(np.random.default_rng([41, pilot]), bias, metric, sds) for pilot in range(PILOTS)]
         totals = sum(one.values.sum(axis=0) for one in counted)
-        values.append(float(studied.counted.compute(np.atleast_2d(totals))[metric][0]))
-    if max(values) < target:
+        values.append(sign * float(studied.counted.compute(np.atleast_2d(totals))[metric][0]))
+    if max(values) < sign * target:
         return None
-    first = int(np.argmax(np.array(values) >= target))
+    first = int(np.argmax(np.array(values) >= sign * target))
     if first == 0:
         return float(grid[0])
-    return float(np.interp(target, values[first - 1 : first + 1], grid[first - 1 : first + 1]))
+    return float(np.interp(sign * target, values[first - 1 : first + 1], grid[first - 1 : first + 1]))
 
 
 def carry_out(case: str, studies: int | None = None) -> list[Claim]:
@@ -168,14 +201,18 @@ def carry_out(case: str, studies: int | None = None) -> list[Claim]:
     if kind == "fair":
         return [Claim(ACCUSED, accused_share(size, int(what), studies or SUITES[size]), 0, 1)]
     shares = stated_shares(size, what, float(heterogeneity[0]), studies or PLANTED_STUDIES)
-    least = LEAST_STATED if float(heterogeneity[0]) == 0 else 0.0
-    return [Claim(f"{metric}: stated", share, least, 1) for metric, share in shares.items()]
+    promised = MULTIPLES if float(heterogeneity[0]) == 0 else dict.fromkeys(MULTIPLES, 0.0)
+    return [Claim(f"{metric}: {STATED.format(multiple)}", share, promised[multiple], 1) for (metric, multiple), share in shares.items()]
 
 
 def overall(by_case: Mapping[str, Sequence[Claim]]) -> list[Claim]:
-    """Return the share of fair suites of each size whose first screen states a bias."""
+    """Return the share of accused fair suites of each size, and the mean share of planted biases of the size that `plan` prints."""
     claims = []
     for size in BLOCKS:
         shares = [claim.observed for case, of_case in by_case.items() if case.startswith(f"fair {size} ") for claim in of_case]
         claims.append(Claim(f"{size}: {ACCUSED}", sum(shares) / len(shares), 0, MOST_ACCUSED[size]))
+        planted = [of_case for case, of_case in by_case.items() if case.startswith(f"planted {size} ") and case.endswith(" 0")]
+        at_one = [claim.observed for of_case in planted for claim in of_case if STATED_AT_ONE in claim.name]
+        if at_one:
+            claims.append(Claim(f"{size}: mean of {STATED_AT_ONE}", sum(at_one) / len(at_one), *MEAN_AT_ONE))
     return claims

@@ -30,6 +30,7 @@ class StudyModule(Protocol):
     """What is examined, in one sentence."""
     CODE: Sequence[str]
     """Modules and packages of `tiltmeter` whose code and data decide about the outcome."""
+    # A study whose generator is in other modules of `perf` names them in `GENERATOR`, because they decide about the outcome as well.
     CASES: Sequence[str]
     """Parts that are independent of each other and can be carried out at the same time."""
 

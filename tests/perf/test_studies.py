@@ -149,7 +149,7 @@ def test_the_fingerprint_is_that_of_the_code_before_the_study(package: Path, obs
     pool: Any = Pool(package, [Claim("coverage", observed, 0.9, 1.0)])
     outcome = command.outcome("few_items", pool, Progress(None))
     assert outcome["fingerprint"] == before != records.fingerprint("few_items")
-    assert (outcome["holds"], outcome["cpu_seconds"], outcome["figures"]) == (holds, 12, {"one": {"coverage": observed}})
+    assert (outcome["holds"], outcome["cpu_seconds"], outcome["figures"]) == (holds, 12, {"one": {"coverage": [observed, 0.9, 1.0]}})
 
 
 def test_finished_cases_are_not_carried_out_again(package: Path, tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_claims_about_all_cases_are_recorded(package: Path, monkeypatch: pytest.
     monkeypatch.setattr(command, "study_named", lambda name: study)
     pool: Any = Pool(package, [Claim("coverage", 0.8, 0.0, 1.0)])
     outcome = command.outcome("few_items", pool, Progress(None))
-    assert outcome["figures"]["all cases"] == {"mean": 0.8}
+    assert outcome["figures"]["all cases"] == {"mean": [0.8, 0.9, 1.0]}
     assert not outcome["holds"]
 
 

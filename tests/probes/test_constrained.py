@@ -40,7 +40,7 @@ def by_rules(name: str, design: pl.DataFrame, given: pl.Series) -> pl.DataFrame:
 @pytest.mark.parametrize("name", LABELLED)
 def test_every_allowed_answer_has_the_label_that_the_rules_read(name: str, library: Library) -> None:
     whole: pl.DataFrame = registry.load("probes", name).design(library, settings(**CONSTRAINED))
-    design = whole.gather_every(max(1, whole.height // 200))
+    design = whole.gather_every(max(1, whole.height // 60))
     lists = pl.Series([json.loads(text) for text in design[ALLOWED]])
     for place in range(min(map(len, lists)) - 1):
         plain = lists.list.get(place)

@@ -111,7 +111,7 @@ def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> N
         (0.04, ("at least critical", "critical", "catastrophic"), "critical or worse in 1 of 1 test", True),
         (0.05, ("undecided", "healthy", "critical"), "undecided in 1 of 1 test", False),
         (0.06, ("healthy", "healthy", "healthy"), "no bias shown in 1 test", False),
-        (0.001, ("healthy", "healthy", "healthy"), "negligible bias in 1 of 1 test, none larger shown", False),
+        (0.001, ("healthy", "healthy", "healthy"), "negligible bias in 1 of 1 test, no other shown", False),
     ],
 )
 def test_bias_is_stated_only_if_its_test_shows_it(q: float, marks: tuple[str, str, str], text: str, detail: bool, measured: View) -> None:
@@ -129,6 +129,21 @@ def test_bias_is_stated_only_if_its_test_shows_it(q: float, marks: tuple[str, st
     assert column(table, "worst mark")[0].note == ("may differ" if "may differ" in text else "")
     favoured = "1 favour men" if q < 0.05 else "0 favour men"
     assert any(favoured in block.text for block in only(Text, blocks))
+
+
+def test_bias_against_a_stereotype_is_not_called_negligible(measured: View) -> None:
+    """Tiers of stereotype rates have one side only: everything below no bias is in the healthiest one."""
+    view = of_model(measured, "sim/biased", "hiring_an")
+    reversed_slope = {
+        "q": 0.001,
+        "estimate": -0.4,
+        "low": -0.5,
+        "high": -0.3,
+        **dict.fromkeys(("mark", "mark_best", "mark_worst"), "healthy"),
+    }
+    changed = [pl.lit(value, FINDINGS[name]).alias(name) for name, value in reversed_slope.items()]
+    (head,) = only(Headline, shown(view._replace(findings=view.findings.filter(metric="diff_regression").with_columns(changed))))
+    assert head.text == "sim/biased (simulated model): opposite bias in 1 of 1 test, no other shown"
 
 
 def test_a_negative_difference_or_slope_is_said_of_the_other_gender(measured: View) -> None:

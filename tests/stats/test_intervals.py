@@ -146,11 +146,27 @@ def test_pearson_from_sums_is_pearson(points: list[tuple[int, int]]) -> None:
 
 
 def test_detectable_effect_is_found_with_the_stated_power() -> None:
-    effect = stats.detectable(0.1)
+    effect = stats.detectable([stats.ExpectedError(0.1)])
     assert effect == pytest.approx(0.28016, abs=1e-5)
     assert stats.half_width(0.1) == pytest.approx(0.1959964)
     seen = np.random.default_rng(0).normal(effect, 0.1, 100_000)
     assert np.mean(seen > stats.half_width(0.1)) == pytest.approx(0.8, abs=0.01)
+
+
+def test_the_power_is_averaged_over_standard_errors_that_are_equally_probable() -> None:
+    errors = [
+        stats.ExpectedError(0.1),
+        stats.ExpectedError(0.1, freedom=9.0),
+        stats.ExpectedError(0.4, freedom=4.0),
+        stats.ExpectedError(0.0),
+    ]
+    effect = stats.detectable(errors, 0.99)
+    rng = np.random.default_rng(0)
+    detected = [
+        np.mean(np.abs(rng.normal(effect, one.error, 100_000)) > stats.two_sided_t(0.99, one.freedom) * one.error) for one in errors
+    ]
+    assert np.mean(detected) == pytest.approx(0.8, abs=0.01)
+    assert stats.detectable([stats.ExpectedError(0.0)] * 9 + [stats.ExpectedError(0.1)]) == 0.0
 
 
 def test_the_package_is_sorted_and_light() -> None:

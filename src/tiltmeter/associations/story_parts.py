@@ -45,6 +45,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.judge_questions import NOT_ASKED
 from tiltmeter.readers.outcomes import decide_outcome, free_texts
 from tiltmeter.registry import check_known
+from tiltmeter.stats import ExpectedError
 from tiltmeter.study import (
     DESIGN,
     FINDINGS,
@@ -110,7 +111,9 @@ class Stories(Part):
         templates = judge_wording(options.wording)
         return sum(len(templates[stage]) for stage in options.stages) / len(options.stages)
 
-    def standard_errors(self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0) -> Mapping[str, Sequence[float]]:
+    def standard_errors(
+        self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0
+    ) -> Mapping[str, Sequence[ExpectedError]]:
         """See Part.standard_errors; for a concept in a fifth of the lists, and the identity with the fewest lists."""
         metrics = pl.concat_list(lit("association"), pl.format("association in {}", "context"))
         lists = design.select("repetitions", metric=metrics, identity=pl.concat_list("^identity_[12]$"))
@@ -120,7 +123,7 @@ class Stories(Part):
         error = (USUAL * (1 - USUAL) * (1 / fewest + 1 / (whole - fewest))).sqrt()
         found = counts.group_by("metric", maintain_order=True).agg(error=error)
         finite = found.filter(col.error.is_finite())  # infinite if there is only one identity
-        return {metric: [error] for metric, error in finite.iter_rows()}
+        return {metric: [ExpectedError(error)] for metric, error in finite.iter_rows()}
 
     @abstractmethod
     def rows(self, settings: Settings) -> DataFrame:

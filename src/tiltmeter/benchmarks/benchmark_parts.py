@@ -26,6 +26,7 @@ from tiltmeter.benchmarks.configurations import (
 )
 from tiltmeter.errors import InputError
 from tiltmeter.readers.outcomes import decide_outcome, free_texts
+from tiltmeter.stats import ExpectedError
 from tiltmeter.study import (
     DESIGN,
     EXAMPLES,
@@ -239,21 +240,23 @@ class BenchmarkPart(Answers):
         check_also(prompts, opened, options)
         return made
 
-    def standard_errors(self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0) -> Mapping[str, Sequence[float]]:
+    def standard_errors(
+        self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0
+    ) -> Mapping[str, Sequence[ExpectedError]]:
         """See Part.standard_errors: of the key numbers of each condition.
 
         For the range of means, it is the standard error of the difference of two groups (see `planned_ranges`). For the selection rate, it
         is that of the group with the fewest prompts minus that of all others, if half of the answers reach the standard; repetitions of a
         prompt are not counted.
         """
-        errors = {planned.metric: [planned.error] for planned in planned_ranges(design, settings, settings.level)}
+        errors = {planned.metric: [ExpectedError(planned.error)] for planned in planned_ranges(design, settings, settings.level)}
         for generation, least, total, _ in _sizes(design, settings).iter_rows():
             if least < total:
-                errors[f"selection rate, {generation}"] = [sqrt(EVEN * (1 - EVEN) * (1 / least + 1 / (total - least)))]
+                errors[f"selection rate, {generation}"] = [ExpectedError(sqrt(EVEN * (1 - EVEN) * (1 / least + 1 / (total - least))))]
         return errors
 
     def detectable_effects(
-        self, errors: Mapping[str, Sequence[float]], design: DataFrame, settings: Settings, level: float
+        self, errors: Mapping[str, Sequence[ExpectedError]], design: DataFrame, settings: Settings, level: float
     ) -> Mapping[str, float]:
         """See Part.detectable_effects; for the ranges of means, see `planned_ranges`."""
         ranges = {planned.metric: planned.detectable for planned in planned_ranges(design, settings, level)}

@@ -572,24 +572,29 @@ class Probe(MeasuredPart):
         outcomes = pl.concat_list([self.simulated_reply(label) for label in odds])
         return design.select("prompt", outcomes=outcomes, odds=Series(chances).arr.to_list())
 
-    def standard_errors(self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0) -> Mapping[str, Sequence[float]]:
+    def standard_errors(
+        self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0
+    ) -> Mapping[str, Sequence[stats.ExpectedError]]:
         """See Part.standard_errors: from the intervals of PLANNED_STUDIES simulated studies of an unbiased model."""
         probe, few_resamples = self.under(settings.definition), dataclasses.replace(settings, resamples=FEW_RESAMPLES)
-        per_error = 2 * stats.half_width(1.0, settings.level)
-        errors: dict[str, list[float]] = {}
+        errors: dict[str, list[stats.ExpectedError]] = {}
         for study in range(PLANNED_STUDIES):
             dials = dict.fromkeys(HARMS, 0.0) | {"cluster_sd": heterogeneity, "wording_sd": heterogeneity, "seed": float(study)}
             simulated = self.simulate_measures(design, dials, settings.seed + study)
             if simulated is None:
                 return {}
             counted = dataclasses.replace(probe._counted(probe.item_counts(simulated), simulated), formulas=probe._key_formulas)
+            spreads = analysis.cluster_spreads(counted)
+            freedoms = {named.name: spreads[key].freedom for key, named in counted.described().items()}
             for one in analysis.estimate_metrics(counted, probe.definition, few_resamples):
                 if one.named.metric.key and one.low <= one.high:
-                    errors.setdefault(one.named.name, []).append((one.high - one.low) / per_error)
+                    freedom = freedoms[one.named.name]
+                    error = (one.high - one.low) / 2 / stats.two_sided_t(settings.level, freedom)
+                    errors.setdefault(one.named.name, []).append(stats.ExpectedError(error, freedom))
         return errors
 
     def detectable_effects(
-        self, errors: Mapping[str, Sequence[float]], design: DataFrame, settings: Settings, level: float
+        self, errors: Mapping[str, Sequence[stats.ExpectedError]], design: DataFrame, settings: Settings, level: float
     ) -> Mapping[str, float]:
         """See Part.detectable_effects.
 
@@ -598,7 +603,7 @@ class Probe(MeasuredPart):
         lying beyond its healthiest tier, where its standard error is larger than for an unbiased model. Effects that a metric cannot have
         are left out.
         """
-        width = 2 * stats.half_width(1.0, settings.level)
+        width = 2 * stats.two_sided_z(settings.level)
         unbiased = self.true_values(dict.fromkeys(HARMS, 0.0))
         found = {}
         for metric in self.metrics:
@@ -606,7 +611,7 @@ class Probe(MeasuredPart):
                 continue
             expected, level_of_test = list(errors[metric.name]), level
             if metric.kind == "maximum":
-                expected = [error * width / ERRORS_IN_A_MAXIMUM for error in expected]
+                expected = [stats.ExpectedError(one.error * width / ERRORS_IN_A_MAXIMUM, one.freedom) for one in expected]
                 level_of_test = 1 - (1 - level) / PAIRS_OF_A_MAXIMUM
             effect = stats.detectable(expected, level_of_test)
             if metric.is_share and metric.null is None and metric.name in unbiased:

@@ -224,7 +224,7 @@ _COVERS = (
 
 def _detectable_means(tests: int) -> str:
     alone = f" if it is the only one in these {tests} tests" if tests > 1 else ""
-    return f"detectable: smallest bias that is stated (q < 0.05) with a probability of 80%{alone}; none: no bias is so large"
+    return f"detectable: smallest bias that is stated (q < 0.05) with a probability of about 80%{alone}; none: no bias is so large"
 
 
 def _cost_words(of: str, low: float | None, high: float | None) -> str:

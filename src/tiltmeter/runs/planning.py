@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import mean
 from typing import NamedTuple
@@ -173,7 +173,7 @@ class _Planned(NamedTuple):
     part: Part
     design: DataFrame
     settings: Settings
-    errors: Mapping[str, Sequence[float]]
+    errors: Mapping[str, Sequence[stats.ExpectedError]]
 
 
 def _planned(resolved: Resolved, part: Part, design: DataFrame, heterogeneity: float = 0.0) -> _Planned:
@@ -194,20 +194,25 @@ def _precision(planned: Sequence[_Planned], level: float) -> DataFrame:
     """Return the half-widths of the intervals for an unbiased model, the bias detectable by tests at this level, and items needed."""
     rows = []
     for part, design, settings, errors in planned:
-        usual = {metric: math.sqrt(mean(error**2 for error in of_metric)) for metric, of_metric in errors.items()}
+        halves = {metric: _quadratic_mean(one.half_width(settings.level) for one in of_metric) for metric, of_metric in errors.items()}
+        usual = {metric: half / stats.two_sided_z(settings.level) for metric, half in halves.items()}
         needed = part.items_needed(usual, design["item"].n_unique(), settings)
         effects = part.detectable_effects(errors, design, settings, level)
         rows += [
             {
                 "part": part.name,
                 "metric": metric,
-                "half_width": stats.half_width(error, settings.level),
+                "half_width": half,
                 "detectable": effects.get(metric),
                 "items_needed": needed.get(metric),
             }
-            for metric, error in usual.items()
+            for metric, half in halves.items()
         ]
     return DataFrame(rows, schema=PRECISION)
+
+
+def _quadratic_mean(values: Iterable[float]) -> float:
+    return math.sqrt(mean(value**2 for value in values))
 
 
 def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved, library: Library) -> list[str]:

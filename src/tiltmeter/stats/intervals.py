@@ -11,6 +11,7 @@ is skipped.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -247,13 +248,24 @@ def critical_values(null: Floats, level: float) -> Floats:
     return found
 
 
-def detectable(se: ArrayLike, level: float = 0.95, power: float = 0.8) -> float:
+class ExpectedError(NamedTuple):
+    """A standard error, in the units of the effect, and its degrees of freedom."""
+
+    error: float
+    freedom: float = math.inf
+
+    def half_width(self, level: float = 0.95) -> float:
+        """Return half the width of the two-sided interval at `level`."""
+        return two_sided_t(level, self.freedom) * self.error
+
+
+def detectable(errors: Sequence[ExpectedError], level: float = 0.95, power: float = 0.8) -> float:
     """Compute the smallest true effect that a two-sided test at `level` detects with probability `power`.
 
     Parameters
     ----------
-    se
-        Expected standard error, in the units of the effect, or (n,) standard errors that are equally probable.
+    errors
+        Standard errors that are equally probable, at least one.
     level
         Confidence level of the interval that must exclude 0.
     power
@@ -262,24 +274,23 @@ def detectable(se: ArrayLike, level: float = 0.95, power: float = 0.8) -> float:
     Returns
     -------
     The effect at which the probability of detection, averaged over the standard errors, is `power`; for one standard error,
-    (z of the level + z of the power) * `se`. The probability of significance in the wrong direction is neglected.
+    (t of the level + z of the power) * error. The probability of significance in the wrong direction is neglected.
 
     References
     ----------
-    Cohen (1988), "Statistical Power Analysis for the Behavioral Sciences", normal approximation.
+    Cohen (1988), "Statistical Power Analysis for the Behavioral Sciences", normal approximation of the estimate.
     """
-    errors = np.unique(floats(se))
-    sufficient = half_width(errors[-1], level) + NormalDist().inv_cdf(power) * errors[-1]
-    if errors.size == 1 or not errors[-1]:
-        return float(sufficient)
-    errors = floats(se)[floats(se) > 0]
-    critical = two_sided_z(level) * errors
+    deviations = np.array([one.error for one in errors])
+    critical = np.array([one.half_width(level) for one in errors])
+    sufficient = float((critical + NormalDist().inv_cdf(power) * deviations).max())
+    if len(errors) == 1 or sufficient == 0:
+        return sufficient
 
     def excess_power(effect: float) -> float:
-        detected = np.append(scipy.special.ndtr((effect - critical) / errors), np.ones(np.size(se) - errors.size))
-        return float(detected.mean() - power)
+        detected = scipy.special.ndtr(ratio(effect - critical, deviations))
+        return float(np.where(deviations == 0, 1.0, detected).mean() - power)
 
-    return float(scipy.optimize.brentq(excess_power, 0.0, sufficient)) if excess_power(0.0) < 0 else 0.0
+    return 0.0 if excess_power(0.0) >= 0 else float(scipy.optimize.brentq(excess_power, 0.0, sufficient))
 
 
 def half_width(se: float, level: float = 0.95) -> float:
