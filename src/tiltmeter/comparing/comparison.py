@@ -83,15 +83,10 @@ class Comparison(Result):
         if numbers.height:
             verdicts = numbers.select(pl.concat_str("verdict", "note", separator=": ", ignore_nulls=True)).to_series().to_list()
             tested = numbers["change_q"].count() > 0
-            columns = [
-                *some_columns(numbers, "part"),
-                metric_of(numbers),
-                *some_columns(numbers, "first", "second", "difference"),
-                interval_of(numbers),
-                *some_columns(numbers, "q"),
-                *([Column.of(numbers, "change_q", "q of change", "probability")] if tested else []),
-                Column("verdict", verdicts),
-            ]
+            about = [*some_columns(numbers, "part"), metric_of(numbers)]
+            values = [*some_columns(numbers, "first", "second", "difference"), interval_of(numbers), *some_columns(numbers, "q")]
+            of_change = [Column.of(numbers, "change_q", "q of change", "probability")] if tested else []
+            columns = [*about, *values, *of_change, Column("verdict", verdicts)]
             blocks.append(Table("Metrics", columns, lead=2, note=OF_CHANGE if tested else ""))
         concepts = chosen.filter(col.concept.is_not_null()).sort("q", "p", maintain_order=True, nulls_last=True)
         if concepts.height:
