@@ -17,7 +17,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.models import Sampling
 from tiltmeter.paths import is_file
 from tiltmeter.registry import check_known
-from tiltmeter.runs import AskedModel, Asking, Judging, Plan, Run
+from tiltmeter.runs import AskedModel, Asking, Judging, Plan, Run, runs_root
 from tiltmeter.runs.asked_models import as_text, mapping
 from tiltmeter.runs.resolving import Asked
 
@@ -388,7 +388,7 @@ def analyse(
     >>> run.problems
     []
     """
-    from tiltmeter.importing import TextColumns, analyse_responses, analyse_run
+    from tiltmeter.importing import TextColumns, analyse_responses, analyse_run, refuse_own_texts
 
     groups, pairs, features = ([one] if isinstance(one, str) else list(one) for one in (group, pair, feature))
     judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options))
@@ -397,6 +397,7 @@ def analyse(
     has_columns = any((text, groups, location, name, baseline, pairs, features, cluster))
     if not has_columns and (source := _run_of(data, study)) is not None:
         _refuse_of_prompts(model, limit, settings["params"])
+        refuse_own_texts(source)
         resolved = runs.resolve(source.path / "study.yaml" if study is None else study, settings=settings)
         chosen = None if judge is None else judging.open(resolved)
         finished = analyse_run(source, resolved, judge=chosen, asking=asking, out=out, command=command)
@@ -654,12 +655,24 @@ def _run_of(data: Any, study: Asked | None) -> Run | None:
     """Return the run that `data` is, or names; None for tables and files. Without a study, a name must be that of a run."""
     if isinstance(data, Run):
         return data
+    if isinstance(data, Sequence) and not isinstance(data, str) and len(data) > 1:
+        names = [one.place if isinstance(one, Run) else str(one) for one in data if _names_run(one)]
+        if names:
+            raise InputError(f"{' and '.join(names)}: a run is analysed alone; name one run at a time")
+        return None
     one = data[0] if isinstance(data, Sequence) and not isinstance(data, str) and len(data) == 1 else data
     if not isinstance(one, str | Path):
         return None
     if is_file(Path(one)) or (study is not None and not is_file(Path(one) / "run.json")):
         return None
     return runs.load(one)
+
+
+def _names_run(one: Any) -> bool:
+    """Return whether `one` is a run, its local folder or its name in the local runs folder."""
+    if not isinstance(one, str | Path):
+        return isinstance(one, Run)
+    return any(is_file(place / "run.json") for place in (Path(one), runs_root() / one))
 
 
 def _refuse_of_prompts(model: str, limit: Limit | None, params: Mapping[str, str]) -> None:

@@ -58,6 +58,17 @@ def test_a_judge_that_cannot_be_used(tiltmeter: Tiltmeter) -> None:
 
 
 @pytest.mark.usefixtures("workplace")
+def test_items_that_do_not_exist_are_not_advised(tiltmeter: Tiltmeter) -> None:
+    rows = [f"A {who} asks for {n} euros. Grant it? Yes or no.,{who},yes,{n}" for n in range(40) for who in ("woman", "man")]
+    Path("mine.csv").write_text("\n".join(["prompt,group,expected,item", *rows]), encoding="utf-8")
+    for arguments, advised in (("", False), ("--limit 100", False), ("--limit 40", False), ("--limit 20", True)):
+        (warning,) = planned(tiltmeter, "mine.csv", *arguments.split())["warnings"]
+        assert "more items are needed (about how many): mine/difference (" in warning
+        assert warning.endswith("There are no more items than these: mine (40)"), arguments
+        assert ("give --limit 40." in warning) == advised == ("give --limit" in warning), arguments
+
+
+@pytest.mark.usefixtures("workplace")
 def test_without_max_tokens_there_is_no_upper_end(capsys: pytest.CaptureFixture[str]) -> None:
     """No built-in study leaves it open; one of somebody else's may."""
     resolved = replace(resolve("genderbench/direct"), sampling=Sampling())

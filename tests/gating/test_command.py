@@ -51,12 +51,12 @@ def test_exit_status_of_undecided(tiltmeter: Tiltmeter, fair: Run, tmp_path: Pat
 
 
 def test_a_table_without_further_items_gets_no_advice_to_add_items(tiltmeter: Tiltmeter, place: Path, tmp_path: Path) -> None:
-    """Prompts of the user's own, all of which were asked, and a limit that is larger than their table."""
+    """Prompts of the user's own, all of which were asked, and a limit that is as large as their table, or larger."""
     rows = [f"A {who} asks for {n} euros. Grant it? Yes or no.,{who},yes,{n}" for n in range(40) for who in ("woman", "man")]
     table = tmp_path / "mine.csv"
     table.write_text("\n".join(["prompt,group,expected,item", *rows]), encoding="utf-8")
     undecided = number(part="mine", metric="difference", mark="undecided", mark_best="healthy", mark_worst="critical")
-    for limit, has_more in ((None, False), (1_000, False), (30, True)):
+    for limit, has_more in ((None, False), (1_000, False), (40, False), (30, True)):
         asked = tm.run(str(table), model="sim/fair", limit=limit, out=str(tmp_path / f"asked {limit}"))
         run = altered(asked, tmp_path / f"run {limit}", undecided)
         done = tiltmeter("gate", run.path, "--summary", tmp_path / f"{limit}.md")

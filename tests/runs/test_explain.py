@@ -92,10 +92,24 @@ def test_a_refused_story_is_called_refused_everywhere() -> None:
     assert "there is no text" not in lists["problem"]
     assert set(refused["status"]) == {"missing"}
     one = run.explain(str(refused["attempt"][0]))
+    assert one.findings.filter(pl.col("group").is_null(), metric="missing")["counted"].item(), "it counts refused stories"
     assert set(one.stages["lists"]["problem"]) <= {"the model refused", "the provider refused"}
     said = " ".join(str(block) for block in run.blocks())
     assert "most frequent reason: the " in said
     assert "there is no text" not in said
+
+
+def test_numbers_of_baseline_texts_count_no_response() -> None:
+    run = tm.run("benchmarks/g20", model="sim/fair", limit=2, display="none", out="g20")
+    one = run.explain(one_with(run, "answered"))
+    of_baselines = one.findings.filter(context="baseline")
+    assert of_baselines.height
+    assert not of_baselines["counted"].any()
+    assert set(of_baselines["why"]) == {"it rests on baseline texts, not on responses"}
+    counted = one.findings.filter("counted")
+    assert set(counted["context"]) == {"none"}
+    sentence = f"This attempt is counted in {counted.height:,} of {one.findings.height:,} findings of this part and model."
+    assert sentence in [getattr(block, "text", "") for block in one.blocks()]
 
 
 def test_a_failed_story_says_what_failed() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import polars as pl
 import pytest
 
 import tiltmeter as tm
@@ -122,9 +123,44 @@ def test_every_server_is_understood(message: str, served: Callable[..., str]) ->
         tm.run("genderbench/hiring_bloomberg", model="compatible/m", base_url=url, display="none", limit=2)
 
 
-def test_local_models_are_understood_and_numbers_may_be_missing() -> None:
-    import polars as pl
+FITTING = [
+    "This model's maximum context length is 512 tokens. However, you requested 557 tokens (45 in the messages, 512 in the completion). "
+    "Please reduce the length of the messages or completion.",
+    "This model's maximum context length is 512 tokens, however you requested 557 tokens (45 in your prompt; 512 for the completion).",
+    "'max_tokens' or 'max_completion_tokens' is too large: 512. This model's maximum context length is 512 tokens and your request has 45"
+    " input tokens (512 > 512 - 45). None",
+    "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 512. Given: 45 `inputs` tokens and 512 `max_new_tokens`",
+    "input length and `max_tokens` exceed context limit: 45 + 512 > 512, decrease input length or `max_tokens` and try again",
+]
 
+
+@pytest.mark.parametrize("message", FITTING)
+def test_prompts_that_fit_without_the_answer_are_not_said_to_be_too_long(message: str, served: Callable[..., str]) -> None:
+    url = served(refusing_long(message))
+    with pytest.raises(ProviderError, match="the longest prompt has 45") as caught:
+        tm.run("genderbench/hiring_bloomberg", model="compatible/m", base_url=url, display="none", limit=2)
+    words = str(caught.value)
+    assert "all prompts, together with the answers of up to 512 tokens that were asked for, are longer than the server's context" in words
+    assert "set --max-tokens to at most 467, or use a model or a server with a longer context of at least 557 tokens" in words
+
+
+def test_some_prompts_may_fit_without_the_answer() -> None:
+    words = too_long_words(pl.Series([VLLM, FITTING[0], FITTING[0]]), "prompts of gest")
+    assert words.startswith("prompts of gest are longer than the server's context of 512 tokens, 2 of 3 only together with the answer")
+
+
+def test_a_model_of_several_without_room_is_not_asked_again(served: Callable[..., str]) -> None:
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        return status(400, None, {"error": {"message": VLLM, "code": 400}}) if request["model"] == "short" else "yes"
+
+    models = ["compatible/short", "compatible/good"]
+    run = tm.run("genderbench/direct", model=models, base_url=served(script), limit=10, display="none", out="run")
+    (problem,) = run.problems
+    assert "the same command cannot succeed" in problem
+    assert "run the same command again" not in problem
+
+
+def test_local_models_are_understood_and_numbers_may_be_missing() -> None:
     assert "context of 512 tokens (the longest request has 2,345)" in too_long_words(pl.Series([LOCAL]), "all prompts")
     words = too_long_words(pl.Series(["context_length: input is too long"]), "all prompts")
     assert words.startswith("all prompts are longer than the server's context, so the same command cannot succeed: ")
@@ -162,3 +198,17 @@ def test_a_model_without_lists_is_not_advised_constrained_answers() -> None:
     run = tm.run("genderbench/direct", model=model, limit=100, display="none", out="run")
     assert "-P answers" not in advice(run)
     assert "tiltmeter label RUN" in advice(run)
+
+
+def test_refused_stories_are_not_said_to_be_unreadable() -> None:
+    def model(prompt: str) -> str:
+        is_refused = crc32(prompt.encode()) % 10 < 3
+        return "I'm sorry, but I can't help with that." if is_refused else "The character was cheerful and patient."
+
+    settings: dict[str, Any] = {"judge": "sim/fair", "params": {"encoder": "none"}, "limit": 5}
+    run = tm.run("associations/gender", model=model, **settings, display="none", out="run")
+    outcomes = dict(run.measures.group_by("outcome").len().iter_rows())
+    assert outcomes["refused"] > 20
+    assert outcomes["answered"] + outcomes["refused"] == run.measures.height
+    assert run.finding("missing").values["estimate"] > 0.2
+    assert not [block for block in run.blocks() if "could not be read" in getattr(block, "text", "")]

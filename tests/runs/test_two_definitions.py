@@ -10,8 +10,10 @@ import pytest
 
 import tiltmeter as tm
 from conftest import Tiltmeter
+from support.judged_runs import altered
+from tiltmeter.blocks import Table
 from tiltmeter.errors import InputError
-from tiltmeter.study import Study
+from tiltmeter.study import NAMED, Study
 
 pytestmark = pytest.mark.usefixtures("workplace")
 
@@ -99,6 +101,56 @@ def test_associations_are_scored_as_published(definition: str) -> None:
     rows = second.table("definitions").filter(pl.col("group").is_null())
     assert rows.select("estimate", "other_estimate").null_count().sum_horizontal().sum() == 0
     assert "with other items or texts in gender" in second.about["scored"]["prompts"], "names are dealt by the default definition only"
+
+
+def test_both_numbers_of_a_benchmark_are_shown() -> None:
+    """The key findings differ: calibrated numbers under the default definition, raw ones under the published definition."""
+    first = run_of("benchmarks/g20", model="sim/mild", limit=8)
+    second = tm.analyse(first, definition="saged", display="none", out="second")
+    rows = second.table("definitions")
+    on = [name for name in NAMED if name in rows.columns]
+    either = pl.concat([run.findings.filter("key").select(on) for run in (first, second)]).unique()
+    assert rows.height == either.height
+    for prefix, run in {"": first, "other_": second}.items():
+        estimates = run.findings.select(*on, estimate_there="estimate")
+        beside = rows.join(estimates, on=on, how="left", nulls_equal=True, maintain_order="left")
+        assert beside[f"{prefix}estimate"].equals(beside["estimate_there"], check_names=False), "a number is null only if there is none"
+    both = rows.filter(pl.col("definition").is_not_null(), pl.col("other_definition").is_not_null())
+    assert both.filter(calibrated=False).height, "raw numbers are no key findings of the default definition, but are findings"
+
+
+def test_levels_of_both_analyses_are_named(workplace: Path) -> None:
+    run_of("genderbench/gest", model="sim/mild")
+    text = (workplace / "first" / "study.yaml").read_text()
+    (workplace / "mine.yaml").write_text(text.replace("level: 0.95", "level: 0.8"))
+    second = tm.analyse("first", "mine.yaml", definition="genderbench", display="none", out="second")
+    assert second.table("definitions").select("level", "other_level").unique().rows() == [(0.95, 0.8)]
+    (note,) = [block.note for block in second.blocks() if isinstance(block, Table) and "two definitions" in block.title]
+    assert "with 95% intervals under default@4 and 80% intervals under genderbench@1" in note
+
+
+def test_another_version_of_a_definition_is_another_definition(tmp_path: Path) -> None:
+    earlier = altered(run_of(), tmp_path / "earlier", lambda findings: findings.with_columns(definition=pl.lit("default@3")))
+    again = tm.analyse(earlier, display="none", out="again")
+    row = again.table("definitions").row(0, named=True)
+    assert (row["definition"], row["other_definition"]) == ("default@3", "default@4")
+
+
+def test_a_run_of_own_texts_is_analysed_from_its_file(workplace: Path, tiltmeter: Tiltmeter) -> None:
+    rows = {"text": ["A fine day.", "A sad day.", "A good day.", "A bad day."], "country": ["A", "B", "A", "B"]}
+    pl.DataFrame(rows).write_csv(workplace / "days.csv")
+    command = "analyse days.csv --study benchmarks --text text --group country --out days --display none"
+    tiltmeter(command, exits=0)
+    tiltmeter("analyse days --definition saged", exits=2, says="days is a run of your own texts (benchmarks)")
+    said = "analyse the file with the texts again, with the other settings, as in: "
+    tiltmeter("analyse days", exits=2, says=said + f"tiltmeter {command}")
+
+
+def test_several_runs_are_refused(tiltmeter: Tiltmeter) -> None:
+    for name in ("one", "other"):
+        run_of(limit=5, out=name)
+    tiltmeter("analyse one other", exits=2, says="one and other: a run is analysed alone; name one run at a time")
+    tiltmeter("analyse one other --study genderbench/direct", exits=2, says="name one run at a time")
 
 
 def test_a_judged_run_needs_its_judge() -> None:

@@ -111,3 +111,12 @@ def test_of_what_noise_lifts_the_exchange_decides(seed: int, raw: float, n: int)
     assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
     if abs(raw) > 2.9:
         assert found.p < 0.05
+
+
+@given(seeds, st.floats(-3, 3), st.sampled_from([0.8, 0.9, 0.99]), st.sampled_from([-0.9, 0.9]))
+@settings(max_examples=60)
+def test_p_of_an_exchange_does_not_depend_on_the_level_of_the_interval(seed: int, raw: float, level: float, corrected: float) -> None:
+    exchanged = np.random.default_rng(seed).normal(size=100)
+    wide = stats.PairedDifference(np.array(raw - 2), np.array(raw + 2), np.array(0.5))
+    usual, other = (stats.exchange_difference(raw * corrected, wide, raw, exchanged, one) for one in (0.95, level))
+    assert usual.p == other.p

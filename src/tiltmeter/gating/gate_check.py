@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import polars as pl
 from polars import DataFrame, col
 
 from tiltmeter.blocks import (
@@ -27,7 +28,9 @@ from tiltmeter.blocks import (
     Text,
 )
 from tiltmeter.comparing import compare, subject_of_verdicts
+from tiltmeter.comparing.differences import UNJUDGED
 from tiltmeter.comparing.sides import opened
+from tiltmeter.datasets import Library
 from tiltmeter.errors import EXIT_GATE, EXIT_INCOMPLETE, EXIT_OK, EXIT_PROVIDER, EXIT_UNDECIDED, InputError
 from tiltmeter.gating.rule_files import Limit, Rules
 from tiltmeter.paths import sha256
@@ -35,6 +38,7 @@ from tiltmeter.reports import Result
 from tiltmeter.reports.words import level_words, mark_words
 from tiltmeter.runs import Run, caveats, sentences
 from tiltmeter.runs.opened_run import NARROW, OF_THE_WHOLE
+from tiltmeter.runs.planning import total_items
 from tiltmeter.study import NAMED, metric_name
 
 FAILING = ("failed", "ungraded", "undecided")
@@ -218,7 +222,8 @@ def against_baseline(run: Run, findings: DataFrame, baseline: Run, earlier: Data
     known = earlier["model"].unique(maintain_order=True).to_list()
     rule = f"baseline {baseline.path.name}"
     checks: list[Check] = []
-    notes += subject_of_verdicts(population=rules.population)
+    compared: list[DataFrame] = []
+    further: list[str] = []
     for (model,), mine in findings.group_by("model", maintain_order=True):
         before = model if model in known else known[0] if len(known) == 1 else None
         if before is None:
@@ -227,34 +232,40 @@ def against_baseline(run: Run, findings: DataFrame, baseline: Run, earlier: Data
                 f"give a run of {model}, or one with a single model"
             )
         comparison = compare(baseline, run, model_a=before, model_b=str(model), population=rules.population)
-        notes += (note for note in comparison.notes if note not in notes)
+        further += (note for note in comparison.notes if note not in further)
         rows = mine.rows_by_key(_NUMBER, named=True, include_key=True, unique=True)
         judged = comparison.differences.drop_nulls("verdict")
+        compared.append(judged)
         checks += (_check_difference(rule, row, rows[tuple(row[name] for name in _NUMBER)], rules) for row in judged.iter_rows(named=True))
         checks += _check_missing(rule, mine, earlier.filter(col.model == before), str(model), rules)
+    if compared:
+        notes += subject_of_verdicts(pl.concat(compared))
+    notes += (note for note in further if note not in notes)
     return checks
 
 
 def _check_difference(rule: str, row: Mapping[str, Any], finding: Mapping[str, Any], rules: Rules) -> Check:
     """Return the check of one metric that was compared with the baseline.
 
-    An inconclusive difference does not fail, because there is no evidence of a deterioration, unless an estimate or most answers are
-    missing.
+    An inconclusive difference passes, because the model is not shown to be worse. If the change could not be tested, the check is skipped,
+    or ungraded if most answers are missing.
     """
     if row["first"] is None or row["second"] is None:
         side = "the baseline" if row["first"] is None else "this run"
         return made_check(rule, rules.open, f"not comparable: {side} has no estimate", finding)
     reason = f"{shown_number(row['second'])}, compared with {shown_number(row['first'])} in the baseline"
     if row["low"] is not None:
-        q = f", q = {shown_number(row['q'])}" if row["q"] is not None else ""
-        reason += f", a difference of {shown_number(row['difference'])} ({_interval(row)}{q})"
+        reason += f", a difference of {shown_number(row['difference'])} ({_interval(row)})"
+    if row["change_q"] is not None:
+        reason += f", q of the change of bias = {shown_number(row['change_q'])}"
     status, words = "failed" if row["verdict"] == "worse" else "passed", row["verdict"]
     if row["verdict"] == "unchanged" and row["note"]:
         words = f"unchanged, {row['note']}"
     if row["verdict"] == "inconclusive":
         words = row["note"] or "not significantly worse"
         mostly_unparsed = 2 * finding["answered"] < finding["attempts"]
-        status = "passed" if not row["note"] else rules.open if mostly_unparsed else "skipped"
+        was_judged = row["note"] not in UNJUDGED
+        status = "passed" if was_judged else rules.open if mostly_unparsed else "skipped"
     return made_check(rule, status, f"{reason}: {words}", finding)
 
 
@@ -321,12 +332,13 @@ def _exhausted(run: Run, checks: Sequence[Check]) -> list[str]:
     if not parts:
         return []
     try:
-        _, settings = opened(run)
+        of_study, settings = opened(run)
     except InputError:
         return []
-    limits = {part: settings.of_part(part).limit for part in parts}
+    library = Library.default()
+    totals = {name: total_items(of_study[name], library, settings) for name in parts if name in of_study}
     items = dict(run.design.group_by("part").agg(col.item.n_unique()).iter_rows())
-    return [part for part, limit in limits.items() if limit is None or (isinstance(limit, int) and items[part] < limit)]
+    return [name for name, total in totals.items() if total is not None and items[name] >= total]
 
 
 def _checks(findings: DataFrame, rules: Rules, notes: list[str]) -> list[Check]:

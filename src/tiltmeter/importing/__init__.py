@@ -3,6 +3,6 @@
 from tiltmeter.importing.evaluation_logs import MARK, output_of
 from tiltmeter.importing.response_tables import Source, TableInMemory, TextColumns
 from tiltmeter.importing.responses import analyse_responses
-from tiltmeter.importing.stored_runs import analyse_run
+from tiltmeter.importing.stored_runs import analyse_run, refuse_own_texts
 
-__all__ = ["MARK", "Source", "TableInMemory", "TextColumns", "analyse_responses", "analyse_run", "output_of"]
+__all__ = ["MARK", "Source", "TableInMemory", "TextColumns", "analyse_responses", "analyse_run", "output_of", "refuse_own_texts"]

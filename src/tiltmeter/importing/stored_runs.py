@@ -28,6 +28,8 @@ from tiltmeter.runs.study_run import RunInProgress, default_folder
 from tiltmeter.runs.two_definitions import TABLE, side_by_side
 from tiltmeter.study import RESPONSES, NotRun, Part, Settings
 
+OWN_TEXTS = "texts"
+"""Name of the studies of the user's own texts."""
 _PLACE = ["part", "item", "prompt_index"]
 
 
@@ -42,9 +44,9 @@ def analyse_run(
 ) -> Run:
     """Measure and analyse the responses of a run again, on its own prompts.
 
-    All responses are read and scored, also those to prompts that the definition of `resolved` would not ask. If this definition differs
-    from that of the run, the new run has the table `definitions` (see `tiltmeter.runs.two_definitions`), and its run.json says how the
-    prompts differ.
+    All responses are read and scored, also those to prompts that the definition of `resolved` would not ask. If this definition, or its
+    version, differs from that of the findings of the run, the new run has the table `definitions` (see `tiltmeter.runs.two_definitions`),
+    and its run.json says how the prompts differ.
 
     Parameters
     ----------
@@ -92,11 +94,30 @@ def analyse_run(
         run.problems = [*missing, *run.problems]
         close_parts(run.became, "the run has no response to its prompts")
         run.analyse(run.parts)
-        if about["definition"] != settings.definition:
-            table = side_by_side(source.findings, source.grades, folder.read("findings"), Run(folder).grades)
+        found = folder.read("findings")
+        if _definitions_differ(source.findings, found):
+            table = side_by_side(source.findings, source.grades, found, Run(folder).grades)
             table.write_parquet(folder.path / STAGES / f"{TABLE}.parquet")
             scored["prompts"] = _unlike(source, resolved)
         return run.finish([_without_costs(model) for model in about["models"]], command, scored=scored)
+
+
+def refuse_own_texts(source: Run) -> None:
+    """Raise InputError if a run is about the user's own texts: its study cannot be recreated without their files."""
+    method, _, name = str(source.about["study"]).partition("/")
+    if name == OWN_TEXTS:
+        command = source.about.get("command")
+        example = f", as in: {command}" if command else ""
+        raise InputError(
+            f"{source.place} is a run of your own texts ({method}), which are not prompts of a study: analyse the file with the texts "
+            f"again, with the other settings{example}"
+        )
+
+
+def _definitions_differ(findings: DataFrame, others: DataFrame) -> bool:
+    """Return whether a part has findings under another definition, or another version of it."""
+    versions = [table.select("part", "definition").unique() for table in (findings, others)]
+    return versions[1].join(versions[0], on=["part", "definition"], how="anti").height > 0
 
 
 def _copy_labels(source: Run, place: Path) -> None:

@@ -149,11 +149,10 @@ def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, s
     maximum = np.array([definition.corrected and named.metric.kind == "maximum" for named in pair.metrics])
     lifted = maximum & ~constant  # biased upwards on both sides
     if lifted.any():
-        scales = None
+        spreads = None
         if clustered:
             spreads = [[Spread(*one) for one in zip(ratios[side], units[side] - 1, strict=True)] for side in range(2)]
-            scales = np.array([[one.scaled(settings.level) for one in side] for side in spreads])
-        difference[lifted], better = _lifted(pair, observed, drawn, exchanged, lifted, scales)
+        difference[lifted], better = _lifted(pair, observed, drawn, exchanged, lifted, spreads)
         low[lifted] = np.maximum(better.low, -reach[lifted])
         high[lifted] = np.minimum(better.high, reach[lifted])
         p[lifted] = better.p
@@ -205,33 +204,48 @@ def _columns_of_sides(pair: _Pair, values: Floats, samples: Floats, units: Float
 
 
 def _lifted(
-    pair: _Pair, observed: Floats, drawn: Floats, exchanged: Floats | None, lifted: Booleans, scales: Floats | None
+    pair: _Pair,
+    observed: Floats,
+    drawn: Floats,
+    exchanged: Floats | None,
+    lifted: Booleans,
+    spreads: Sequence[Sequence[Spread]] | None,
 ) -> tuple[Floats, stats.PairedDifference]:
     """Return the differences of maxima, corrected for their upward bias, with intervals and p-values, each of shape (lifted metrics,).
 
-    `scales`, shape (sides, metrics), stretch the resamples and relabellings if clusters of items are a sample. The exchange of items then
-    tests a narrower hypothesis, so that the test of the two intervals must be significant as well.
+    `spreads`, one per side and metric, stretch the resamples and relabellings if clusters of items are a sample. The exchange of items then
+    tests a narrower hypothesis, so that the test of the two intervals must be significant as well. That test uses intervals at
+    `stats.TEST_LEVEL` and not at the level asked for: their ends are no multiples of a standard error, and p must not depend on that level.
     """
     import numpy as np
 
     level = pair.settings.level
+    corrected, separate = _separate_maxima(pair, observed, drawn, lifted, spreads, level)
+    tested = separate if level == stats.TEST_LEVEL else _separate_maxima(pair, observed, drawn, lifted, spreads, stats.TEST_LEVEL)[1]
+    if exchanged is None:
+        return corrected, separate._replace(p=tested.p)
+    raw = (observed[1] - observed[0])[lifted]
+    better = stats.exchange_difference(corrected, separate, raw, exchanged[lifted], level)
+    if spreads is None:
+        return corrected, better
+    low, high = np.minimum(better.low, separate.low), np.maximum(better.high, separate.high)
+    return corrected, stats.PairedDifference(low, high, np.maximum(better.p, tested.p))
+
+
+def _separate_maxima(
+    pair: _Pair, observed: Floats, drawn: Floats, lifted: Booleans, spreads: Sequence[Sequence[Spread]] | None, level: float
+) -> tuple[Floats, stats.PairedDifference]:
+    """Return the differences of maxima, shape (lifted metrics,), with intervals and p-values from those of each side at `level`."""
+    import numpy as np
+
     alone = []
     for number, side in enumerate(pair.sides):
         value, samples = observed[number][lifted], drawn[number][lifted]
         null = pair.stacked(side.relabelled(pair.settings))[lifted]
-        if scales is not None:
-            scale = scales[number][lifted][:, None]
+        if spreads is not None:
+            scale = np.array([one.scaled(level) for one in spreads[number]])[lifted][:, None]
             samples = value[:, None] + scale * (samples - value[:, None])
             null = scale * null
         alone.append(stats.maximum_interval(value, samples, null, level))
     estimates, lows, highs, _ = np.stack(alone, axis=-1)
-    separate = stats.independent_difference(estimates, lows, highs, level)
-    corrected = estimates[:, 1] - estimates[:, 0]
-    if exchanged is None:
-        return corrected, separate
-    raw = (observed[1] - observed[0])[lifted]
-    better = stats.exchange_difference(corrected, separate, raw, exchanged[lifted], level)
-    if scales is None:
-        return corrected, better
-    low, high = np.minimum(better.low, separate.low), np.maximum(better.high, separate.high)
-    return corrected, stats.PairedDifference(low, high, np.maximum(better.p, separate.p))
+    return estimates[:, 1] - estimates[:, 0], stats.independent_difference(estimates, lows, highs, level)

@@ -10,6 +10,7 @@ import polars as pl
 from polars import DataFrame, Expr, LazyFrame, col, lit
 
 from tiltmeter import reports
+from tiltmeter.benchmarks.configurations import BASELINES
 from tiltmeter.blocks import Block, Column, Heading, Kind, Response, Responses, Table, Text, columns_of
 from tiltmeter.errors import InputError
 from tiltmeter.readers.outcomes import READING_RULE
@@ -22,8 +23,8 @@ from tiltmeter.study import MEASURES, NAMED, RESPONSES, metric_name
 
 MOST_ROWS = 20
 """Maximum number of rows shown of one table of a stage, and of findings."""
-OF_ALL_ATTEMPTS = "undetected_rate"
-"""Beginning of the names of metrics that count every attempt, whatever its outcome."""
+OF_ALL_ATTEMPTS = ("undetected_rate_attempts", "undetected_rate_items", "missing")
+"""Metrics that count every attempt, whatever its outcome."""
 _ATTEMPT = ("model", "part", "attempt", "prompt_id", "repetition")
 _OF_PROMPT = ("descriptor", "cluster", "echo")
 """Further columns of stages that repeat the prompt, which the table of the prompt shows."""
@@ -114,7 +115,7 @@ class Explanation(reports.Result):
         counted = self.findings.filter("counted")
         excluded = self.findings.filter(~col.counted & col.key)
         of_all = f"{counted.height:,} of {self.findings.height:,} findings of this part and model"
-        blocks: list[Block] = [Text(f"The evidence of {of_all} includes this attempt.")]
+        blocks: list[Block] = [Text(f"This attempt is counted in {of_all}.")]
         for title, rows in (("Findings that count it", counted), ("Key findings that do not count it", excluded)):
             if rows.height:
                 ordered = rows.sort(~col.key, maintain_order=True)
@@ -228,10 +229,12 @@ def _counted_findings(
     holds = {evidence: _selects(folder, evidence, measures) for evidence in conditions}
     selected = col.evidence.replace_strict(holds, default=False, return_dtype=pl.Boolean) if holds else lit(False)
     selected &= _is_about(prompt)
-    of_every_attempt = col.metric.str.starts_with(OF_ALL_ATTEMPTS)
-    counted = selected & (lit(outcome == "answered") | of_every_attempt)
+    of_every_attempt = col.metric.is_in(OF_ALL_ATTEMPTS)
+    of_baselines = (col.study == "benchmarks") & (col.context == BASELINES).fill_null(value=False)
+    counted = selected & ~of_baselines & (lit(outcome == "answered") | of_every_attempt)
     why = (
         pl.when(counted).then(lit(None))
+        .when(of_baselines).then(lit("it rests on baseline texts, not on responses"))
         .when(selected).then(lit(f"its outcome is {outcome}; only answered responses count"))
         .when(col.evidence.is_null()).then(lit("the finding does not record its responses"))
         .when(~_is_about(prompt)).then(lit("it is about another context or group"))

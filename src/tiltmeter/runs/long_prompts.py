@@ -1,12 +1,15 @@
-"""Prompts that are longer than the context of a server: another attempt cannot help, so the cause and the remedy are named."""
+"""Requests that are longer than the context of a server: another attempt cannot help, so the cause and the remedy are named."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import polars as pl
 from polars import Series, col
 
+from tiltmeter.errors import ProviderError
 from tiltmeter.runs.folder import RunFolder
 from tiltmeter.study import Study
 
@@ -30,6 +33,25 @@ _REQUESTED = (
     r"Given: ([\d,]+)",
 )
 """Where servers say how many tokens a request has."""
+_WITH_ANSWER = (
+    r"\(([\d,]+) in (?:the messages|your prompt)[,;] ([\d,]+) (?:in|for) the completion\)",  # OpenAI, vLLM
+    r"too large: (?P<answer>[\d,]+)\..* has (?P<prompt>[\d,]+) input tokens",  # later versions of vLLM
+    r"limit: ([\d,]+) \+ ([\d,]+)",  # Anthropic
+    r"Given: ([\d,]+) `inputs` tokens and ([\d,]+) `max_new_tokens`",  # Text Generation Inference
+)
+"""Where servers say how many tokens the prompt has, and how many were asked for as an answer."""
+
+
+class PromptsTooLong(ProviderError):
+    """No prompt of a model fits into its context, so that the same command cannot succeed."""
+
+
+class _Size(NamedTuple):
+    """Numbers of tokens of a prompt and of the answer that was asked for, and of the context that holds both."""
+
+    prompt: int
+    answer: int
+    context: int
 
 
 def too_long(folder: RunFolder, study: Study, model: str) -> list[str]:
@@ -61,13 +83,44 @@ def too_long_words(errors: Series, which: str) -> str:
         The prompts that are too long, in words.
     """
     limits, requested = _numbers(errors, _LIMITS), _numbers(errors, _REQUESTED)
-    size = f" of {max(limits):,} tokens" if limits else ""
+    context = f"the server's context{f' of {max(limits):,} tokens' if limits else ''}"
+    sizes = [size for message in errors if (size := _size(message)) is not None and size.prompt < size.context]
+    if sizes and len(sizes) == len(errors):
+        return _too_long_together(sizes, which, context)
+    partly = f", {len(sizes):,} of {len(errors):,} only together with the answer" if sizes else ""
     longest = f" (the longest request has {max(requested):,})" if requested else ""
     needed = f" of at least {max(requested):,} tokens" if requested else ""
     return (
-        f"{which} are longer than the server's context{size}{longest}, so the same command cannot succeed: use a model or a server with a "
+        f"{which} are longer than {context}{partly}{longest}, so the same command cannot succeed: use a model or a server with a "
         f"longer context{needed}"
     )
+
+
+def _too_long_together(sizes: Sequence[_Size], which: str, context: str) -> str:
+    """Return the cause and the remedy for prompts that fit into the context without the answer that was asked for."""
+    longest = max(sizes, key=lambda size: size.prompt)
+    return (
+        f"{which}, together with the answers of up to {longest.answer:,} tokens that were asked for, are longer than {context} "
+        f"(the longest prompt has {longest.prompt:,}), so the same command cannot succeed: set --max-tokens to at most "
+        f"{longest.context - longest.prompt:,}, or use a model or a server with a longer context of at least "
+        f"{longest.prompt + longest.answer:,} tokens"
+    )
+
+
+def _size(message: str) -> _Size | None:
+    """Return the numbers of tokens in a message; None if it does not name all of them."""
+    limits = _numbers(Series([message]), _LIMITS)
+    matches = [match for pattern in _WITH_ANSWER if (match := re.search(pattern, message))]
+    if not limits or not matches:
+        return None
+    match = matches[0]
+    named = match.groupdict() or dict(zip(("prompt", "answer"), match.groups(), strict=True))
+    return _Size(_count(named["prompt"]), _count(named["answer"]), limits[0])
+
+
+def _count(digits: str) -> int:
+    """Return a number of tokens from its digits, such as "2,345"."""
+    return int(digits.replace(",", ""))
 
 
 def _numbers(errors: Series, patterns: tuple[str, ...]) -> list[int]:
@@ -75,5 +128,5 @@ def _numbers(errors: Series, patterns: tuple[str, ...]) -> list[int]:
     numbers = []
     for message in errors.unique():
         matches = [match for pattern in patterns if (match := re.search(pattern, message))]
-        numbers += [int(match[1].replace(",", "")) for match in matches[:1]]
+        numbers += [_count(match[1]) for match in matches[:1]]
     return numbers

@@ -15,6 +15,7 @@ from tiltmeter import stats
 from tiltmeter.blocks import REPEATED_LOOKS, Bars, Block, Callout, Kind, Table, columns_of
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Cost, Limits, Prices
+from tiltmeter.errors import InputError
 from tiltmeter.reports import Result
 from tiltmeter.runs.resolving import Resolved
 from tiltmeter.study import SHOWN_BELOW, NotRun, Part, Settings
@@ -127,7 +128,7 @@ def make_plan(
     asked = limits or Limits()
     seconds = max(1, len(models)) * _calls(parts) * max(SECONDS / asked.max_connections, 60 / (asked.requests_per_minute or math.inf))
     too_small = [sentence for one in planned for sentence in one.part.size_warnings(one.design, one.settings, level)]
-    warnings = [*_warnings(precision, parts, resolved), *too_small]
+    warnings = [*_warnings(precision, parts, resolved, library), *too_small]
     return Plan(parts, precision, not_run, costs, design, warnings, seconds)
 
 
@@ -214,25 +215,45 @@ def _quadratic_mean(values: Iterable[float]) -> float:
     return math.sqrt(mean(value**2 for value in values))
 
 
-def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved) -> list[str]:
+def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved, library: Library) -> list[str]:
     """Return a sentence about the metrics with too few items for a decided mark, with a sufficient limit, and on when to choose it."""
     few = _too_few(metrics, parts)
     if few.is_empty():
         return []
     settings = resolved.settings
-    limited = few.filter(col.part.is_in([part for part in few["part"] if settings.of_part(part).limit is not None]))
-    most = limited.group_by("part", maintain_order=True).agg(col.items_needed.max())
-    needed = {part: _rounded(items) for part, items in most.iter_rows()}
-    advice = ""
-    if needed:
-        enough = {"limits": {**settings.limits, **needed}} if parts.height > 1 else {"limit": max(needed.values())}
-        document = replace(resolved, settings=replace(settings, **enough)).as_document()
-        advice = f"; give --limit {document['limit']}"
+    most = few.group_by("part", maintain_order=True).agg(col.items_needed.max(), col("items").first())
+    of_study = {part.name: part for part in resolved.study.parts}
+    limits, totals = {}, {}
+    for part, needed, items in most.iter_rows():
+        total = total_items(of_study[part], library, settings)
+        rounded = _rounded(needed)
+        if total is None or total > items:
+            limits[part] = rounded if total is None else min(rounded, total)
+        if total is not None and total < needed:
+            totals[part] = total
+    advice = f"; give --limit {_limit_words(limits, parts, resolved)}" if limits else ""
+    no_more = ", ".join(f"{part} ({total:,})" for part, total in totals.items())
+    end = f". There are no more items than these: {no_more}" if totals else ""
     named = [f"{part}/{metric} ({_rounded(items):,})" for part, metric, items in few.select("part", "metric", "items_needed").iter_rows()]
     return [
         f"even without bias, the mark can rarely be decided, because more items are needed (about how many): {', '.join(named)}. "
-        f"{REPEATED_LOOKS} Choose the number before the run{advice}"
+        f"{REPEATED_LOOKS} Choose the number before the run{advice}{end}"
     ]
+
+
+def _limit_words(limits: Mapping[str, int], parts: DataFrame, resolved: Resolved) -> str:
+    """Return the value of --limit that gives these numbers of items by part, and leaves the other parts as they are."""
+    settings = resolved.settings
+    enough = {"limits": {**settings.limits, **limits}} if parts.height > 1 else {"limit": max(limits.values())}
+    return str(replace(resolved, settings=replace(settings, **enough)).as_document()["limit"])
+
+
+def total_items(part: Part, library: Library, settings: Settings) -> int | None:
+    """Return the number of items of a part without a limit; None if its design cannot be created here."""
+    try:
+        return part.design(library, replace(settings, limit=None, limits={}))["item"].n_unique()
+    except (NotRun, InputError):
+        return None
 
 
 def _too_few(metrics: DataFrame, parts: DataFrame) -> DataFrame:

@@ -12,6 +12,7 @@ from tiltmeter import registry, stats
 from tiltmeter.blocks import Block, Callout, Details, Kind, Table, Text, columns_of
 from tiltmeter.errors import TiltmeterError
 from tiltmeter.paths import is_file
+from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.runs.folder import LABELS_FILE, RunFolder
 from tiltmeter.runs.stage_store import read_table
 from tiltmeter.study import LABELS, LABELS_TABLE, REFUSED, UNCLEAR, conform
@@ -104,6 +105,16 @@ def _kappa(labels: DataFrame, names: Sequence[str]) -> pl.Expr:
     return lit(cohen_kappa_score(both["label"], both["label_right"]) if both.height else None, Float64).fill_nan(1.0)
 
 
+def _outcomes(folder: RunFolder, findings: DataFrame) -> DataFrame:
+    """Return the outcomes of all attempts (`attempts` and one column per outcome) of each `model` and `part` with findings.
+
+    The counts are those of the measures. A finding may count something else than attempts, such as descriptions of characters.
+    """
+    counts = folder.scan("measures").group_by("model", "part").agg(outcome_counts()).collect()
+    parts = findings.select("model", "part").unique(maintain_order=True)
+    return parts.join(counts, on=["model", "part"], maintain_order="left")
+
+
 def _unanswered(folder: RunFolder, parts: DataFrame) -> list[str]:
     """Return a sentence for each part (`model`, `part`, `failed`) of which no response came, with the kinds of the failures."""
     design = folder.scan("design").select("prompt_id", "part")
@@ -171,7 +182,7 @@ def quality_table(quality: DataFrame) -> Table:
 def reading_blocks(folder: RunFolder, findings: DataFrame) -> list[Block]:
     """Return what a reader must know first about the reading: much is unread, or how a labelled sample compares."""
     made: list[Block] = []
-    read = findings.group_by("model", "part", maintain_order=True).agg(col("attempts", "unreadable", "empty", "failed").max())
+    read = _outcomes(folder, findings)
     made += [Callout(sentence) for sentence in _unanswered(folder, read.filter(col.failed == col.attempts, col.attempts > 0))]
     shares = read.filter(col.failed < col.attempts).with_columns(share=(col.unreadable + col.empty) / (col.attempts - col.failed))
     many = shares.filter(col.share >= MUCH_UNREAD)

@@ -21,7 +21,7 @@ from tiltmeter.models import Model, Sampling
 from tiltmeter.runs import pipeline as steps
 from tiltmeter.runs.asking import Asker, Asking, RunJudge, RunTools
 from tiltmeter.runs.folder import RunFolder, json_digest
-from tiltmeter.runs.long_prompts import CONTEXT, too_long, too_long_words
+from tiltmeter.runs.long_prompts import CONTEXT, PromptsTooLong, too_long, too_long_words
 from tiltmeter.runs.opened_run import Run
 from tiltmeter.runs.opening import folder_to_fill
 from tiltmeter.runs.places import runs_place
@@ -251,7 +251,7 @@ def _generate_all(
         try:
             tally = asker.ask(model, steps.requests(folder, model), sampling, attempts, model.name)
             if tally.failures and not (tally.answered or tally.held or tally.interrupted):
-                raise ProviderError(_no_answer(model, sampling, folder, asker, tally))
+                raise _no_answer(model, sampling, folder, asker, tally)
         except ProviderError as error:
             silent[model.name] = error
             continue
@@ -265,17 +265,17 @@ def _generate_all(
     return tallies, silent
 
 
-def _no_answer(model: Model, sampling: Sampling, folder: RunFolder, asker: Asker, tally: Tally) -> str:
+def _no_answer(model: Model, sampling: Sampling, folder: RunFolder, asker: Asker, tally: Tally) -> ProviderError:
     """Return why a model did not answer at all, in the wording that `engine` uses for longer runs."""
     key_of = Keys(model.fingerprint, sampling)
     asked = islice(steps.requests(folder, model), EXAMINED)
     errors = asker.journal.fetch([key_of(one.messages, one.sample) for one in asked])["error"].drop_nulls()
     kind, _, detail = (errors[-1] if errors.len() else next(iter(tally.failed))).partition(": ")
-    if kind == CONTEXT:
-        return f"{model.endpoint} answered none of {tally.failures:,} requests: {too_long_words(errors, 'all prompts')}"
+    if set(tally.failed) == {CONTEXT}:
+        return PromptsTooLong(f"{model.endpoint} answered none of {tally.failures:,} requests: {too_long_words(errors, 'all prompts')}")
     if kind == "connection":
-        return f"no server answers at {model.endpoint}: start it, or check the address ({detail})"
-    return f"{model.endpoint} answered none of {tally.failures:,} requests, the last with {kind}: {detail}"
+        return ProviderError(f"no server answers at {model.endpoint}: start it, or check the address ({detail})")
+    return ProviderError(f"{model.endpoint} answered none of {tally.failures:,} requests, the last with {kind}: {detail}")
 
 
 def _missing(
@@ -284,7 +284,8 @@ def _missing(
     """Return sentences about the missing responses of one model."""
     again = "run the same command again to "
     if error is not None:
-        return [f"{name}: nothing measured: {error}; {again}retry"]
+        advice = "" if isinstance(error, PromptsTooLong) else f"; {again}retry"
+        return [f"{name}: nothing measured: {error}{advice}"]
     if tally is None:
         return [f"{what_is_missing(study, became, name, 'not started, because the run was interrupted')}; {again}resume"]
     failed = _failed(tally, "{wanted}")

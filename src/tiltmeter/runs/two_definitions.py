@@ -8,19 +8,24 @@ import polars as pl
 from polars import DataFrame, Expr, String, col, lit, when
 
 from tiltmeter.blocks import Block, Callout, Column, Graded, Table
-from tiltmeter.quantities import interval, quantity
+from tiltmeter.quantities import confidence, interval, quantity
 from tiltmeter.study import FINDINGS, NAMED, Schema, conform, metric_name, shown_unit
 
 TABLE = "definitions"
 """Name of the table."""
-_NUMBERS = ("definition", "estimate", "low", "high", "mark", "mark_best", "mark_worst", "q", "answered")
+_ON = ("model", "part", *NAMED)
+"""Columns that identify a row."""
+_NUMBERS = ("definition", "estimate", "low", "high", "level", "mark", "mark_best", "mark_worst", "q", "answered")
 DEFINITIONS: Schema = {
-    **{name: FINDINGS[name] for name in ("model", "part", *NAMED, "unit", "level", "attempts")},
+    **{name: FINDINGS[name] for name in (*_ON, "unit", "attempts")},
     "label": String,  # short name for readers; null: the name of the metric
     **{name: FINDINGS[name] for name in _NUMBERS},  # in the run that holds the responses
     **{f"other_{name}": FINDINGS[name] for name in _NUMBERS},  # under the other definition
 }
-"""Columns of the table: one row per key finding of a model, with both numbers; null where one definition has no such finding."""
+"""Columns of the table: one row per finding of a model that is a key finding under either definition, with both numbers.
+
+The numbers of a definition are null only if it has no such finding at all: the other definition may have it as a further finding.
+"""
 MOST = 40
 """Maximum number of rows that a report shows."""
 
@@ -35,24 +40,28 @@ def side_by_side(findings: DataFrame, grades: DataFrame, others: DataFrame, othe
     others, other_grades
         The tables under the second definition.
     """
-    on = ["model", "part", *NAMED]
-    first = _key(findings, grades)
-    second = _key(others, other_grades).select(*on, pl.exclude(on).name.prefix("other_"))
-    both = first.join(second, on=on, how="full", coalesce=True, nulls_equal=True, maintain_order="left_right")
-    either = {name: pl.coalesce(name, f"other_{name}") for name in ("unit", "level", "attempts", "label")}
-    return conform(both.with_columns(**either), DEFINITIONS)
+    either = pl.concat([_overall(table).filter("key").select(_ON) for table in (findings, others)]).unique(maintain_order=True)
+    first = _described(findings, grades, either)
+    second = _described(others, other_grades, either).select(*_ON, pl.exclude(_ON).name.prefix("other_"))
+    both = first.join(second, on=_ON, how="full", coalesce=True, nulls_equal=True, maintain_order="left_right")
+    shared = {name: pl.coalesce(name, f"other_{name}") for name in ("unit", "attempts", "label")}
+    return conform(both.with_columns(**shared), DEFINITIONS)
 
 
-def _key(findings: DataFrame, grades: DataFrame) -> DataFrame:
-    """Return the key findings over all wordings, with unit and label for readers."""
-    on = ["model", "part", *NAMED]
-    shown = findings.filter("key", col.wording.is_null())
+def _overall(findings: DataFrame) -> DataFrame:
+    """Return the findings over all wordings."""
+    return findings.filter(col.wording.is_null())
+
+
+def _described(findings: DataFrame, grades: DataFrame, either: DataFrame) -> DataFrame:
+    """Return the findings over all wordings that `either` names (columns `_ON`), with unit and label for readers."""
+    shown = _overall(findings).join(either, on=_ON, how="semi", nulls_equal=True, maintain_order="left")
     if grades.is_empty():
         described = shown.with_columns(label=lit(None, String))
     else:
-        named = grades.select(*on, "label", "range_low")
-        described = shown.join(named, on=on, how="left", nulls_equal=True, maintain_order="left").with_columns(shown_unit())
-    return described.select(*on, "unit", "level", "attempts", "label", *_NUMBERS)
+        named = grades.select(*_ON, "label", "range_low")
+        described = shown.join(named, on=_ON, how="left", nulls_equal=True, maintain_order="left").with_columns(shown_unit())
+    return described.select(*_ON, "unit", "attempts", "label", *_NUMBERS)
 
 
 def definition_blocks(table: DataFrame, titles: Mapping[str, str], sentence: str | None, *chosen: Expr) -> list[Block]:
@@ -90,11 +99,23 @@ def definition_blocks(table: DataFrame, titles: Mapping[str, str], sentence: str
         read = shown.select((col(f"{prefix}answered") / col.attempts).fill_nan(None)).to_series().to_list()
         columns.append(Column(f"parsed ({name})", read, "percent", rank=2))
     rest = f" {rows.height - MOST:,} more rows are in the table {TABLE}." if rows.height > MOST else ""
-    levels = shown.filter(col.low.is_not_null())["level"].unique().sort()
-    intervals = f", with {' and '.join(f'{100 * level:g}%' for level in levels)} intervals" if levels.len() else ""
-    note = f"The same responses, read and scored under {first} and under {second}{intervals}.{rest}"
+    note = f"The same responses, read and scored under {first} and under {second}{_intervals(shown, of_two)}.{rest}"
     warning: list[Block] = [Callout(f"{sentence}.")] if sentence else []
     return [Table("The same responses under two definitions", columns, lead=lead, note=note), *warning]
+
+
+def _intervals(rows: DataFrame, of_two: Mapping[str, str]) -> str:
+    """Return which levels the intervals have, for each definition if the levels differ; `of_two` are the definitions by prefix."""
+    levels = {}
+    for prefix, name in of_two.items():
+        known = rows.filter(col(f"{prefix}low").is_not_null())[f"{prefix}level"].unique().sort()
+        if known.len():
+            levels[name] = " and ".join(confidence(level) for level in known)
+    if not levels:
+        return ""
+    if len(set(levels.values())) == 1:
+        return f", with {next(iter(levels.values()))} intervals"
+    return ", with " + " and ".join(f"{level} intervals under {name}" for name, level in levels.items())
 
 
 def _names(definitions: pl.Series) -> str:

@@ -25,6 +25,7 @@ from .disparity import (
 )
 from .families import hierarchical_q as hierarchical_q
 from .intervals import (
+    TEST_LEVEL as TEST_LEVEL,
     ExpectedError as ExpectedError,
     Interval as Interval,
     MaximumEstimate as MaximumEstimate,

@@ -40,6 +40,8 @@ SMALLEST_P = 1e-12
 """Smallest p-value that is computed from intervals."""
 MOST_FREEDOM = 1e9
 """Degrees of freedom from which Student's distribution is treated as normal."""
+TEST_LEVEL = 0.95
+"""Level of confidence of tests whose p-value must not depend on the level of the interval asked for."""
 NO_INTERVAL = Interval(math.nan, math.nan)
 
 
@@ -436,8 +438,9 @@ def exchange_difference(
     """Test differences of upward-biased statistics, such as ranges over groups, by exchanging the sides, and adapt their intervals.
 
     Under exchange both sides have the same bias, so p is valid under the null hypothesis. The given interval is extended to 0 unless
-    p < 1 - level; in that case it excludes 0, and its end nearest to 0 is moved to the observed difference minus the critical value of
-    the exchange, if that is farther from 0.
+    p < 1 - level and the corrected difference has the same sign; in that case it excludes 0, and its end nearest to 0 is moved to the
+    observed difference minus the critical value of the exchange, if that is farther from 0. If the signs differ, p is at least
+    1 - TEST_LEVEL; it does not depend on `level`.
 
     Parameters
     ----------
@@ -455,13 +458,14 @@ def exchange_difference(
     value, raw, moved = (floats(one) for one in (observed, tested, exchanged))
     p = _exchange_p(raw, moved)
     beyond = np.abs(raw) - critical_values(np.abs(moved), level)
-    surely = (p < 1.0 - level) & (beyond > 0) & (np.sign(value) == np.sign(raw))
+    same_sign = np.sign(value) == np.sign(raw)
+    surely = (p < 1.0 - level) & (beyond > 0) & same_sign
     low, high = _extended_to_zero(found, ~surely)
     floor = np.minimum(beyond, np.abs(value))
     low = np.where(surely & (raw > 0), np.maximum(low, floor), low)
     high = np.where(surely & (raw < 0), np.minimum(high, -floor), high)
     unknown = np.isnan(value + found.low + found.high) | np.isnan(moved).all(axis=-1)
-    p = np.where(surely, p, np.maximum(p, 1.0 - level))
+    p = np.where(same_sign & (np.abs(raw) > critical_values(np.abs(moved), TEST_LEVEL)), p, np.maximum(p, 1.0 - TEST_LEVEL))
     return PairedDifference(*(np.where(unknown, np.nan, one) for one in (low, high, p)))
 
 
