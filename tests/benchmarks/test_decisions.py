@@ -101,6 +101,16 @@ def test_two_decisions_of_all_groups_that_agree_leave_a_bound_of_their_differenc
     assert (spread["estimate"], spread["low"], spread["high"]) == (1.0, pytest.approx(1 - 2 * bound), 1.0)
 
 
+def test_answers_that_differ_between_prompts_but_not_between_groups_leave_a_bound_of_the_difference(here: Path) -> None:
+    rows = [(i, group, i % 3 == 0) for i in range(60) for group in ("A", "B")]
+    table = pl.DataFrame(rows, schema=["pair", "group", "hired"], orient="row")
+    run = tm.analyse(table, "benchmarks", group="group", pair="pair", feature="hired", out="run", display="none")
+    spread, ratio = number(run, "range_mean_hired"), number(run, RATIO)
+    bound = 1 - 0.025 ** (1 / 60)
+    assert (spread["estimate"], spread["low"], spread["high"]) == (0.0, 0.0, pytest.approx(bound))
+    assert (ratio["estimate"], ratio["low"], ratio["high"]) == (1.0, pytest.approx(1 - 3 * bound), 1.0)
+
+
 def test_values_of_unknown_range_that_all_agree_exclude_no_difference(here: Path) -> None:
     table = pl.DataFrame({"group": ["A", "B"] * 60, "own": [0.5] * 120})
     run = tm.analyse(table, "benchmarks", group="group", feature="own", out="run", display="none")

@@ -38,7 +38,7 @@ from tiltmeter.stats import (
     studentise,
     welch_p,
 )
-from tiltmeter.stats.arithmetic import CONSTANT, mean_present, ratio
+from tiltmeter.stats.arithmetic import CONSTANT, ROUNDING, mean_present, ratio
 from tiltmeter.stats.intervals import critical_values
 from tiltmeter.study import Definition
 
@@ -294,8 +294,10 @@ def _computed_chunk(design: Design, request: SummaryRequest, columns: slice) -> 
             drawn = _without(drawn, excluded)
         among = np.where(excluded, np.nan, observed)
         tested = _tested(chosen, request, standard, excluded)
+        slack = _slack_of_differences(np.where(excluded, 0, rows), reach, request.level)
         parts = zip(among, drawn, null, low, high, strict=True)
-        compared = [_comparisons(*part, tested.get(name), request) for name, part in zip(request.statistics, parts, strict=True)]
+        named = zip(request.statistics, parts, slack, strict=True)
+        compared = [_comparisons(*part, of_statistic, tested.get(name), request) for name, part, of_statistic in named]
         impacts = np.full((3, *observed.shape), np.nan)
         for s, name in enumerate(request.statistics):
             if name == "selection_rate":
@@ -506,17 +508,23 @@ def _against_others(observed: Floats, drawn: Floats, null: Floats, rows: Index, 
 
 
 def _comparisons(
-    observed: Floats, drawn: Floats, null: Floats, group_low: Floats, group_high: Floats, tested: _Tested | None, request: SummaryRequest
+    observed: Floats,
+    drawn: Floats,
+    null: Floats,
+    group_low: Floats,
+    group_high: Floats,
+    slack: Floats,
+    tested: _Tested | None,
+    request: SummaryRequest,
 ) -> tuple[Floats, ...]:
     """Compute all comparisons of one statistic: (C, K) estimate, low, high, p and group; (C, G) z and outlier.
 
+    `slack` (C,) is the exact bound of a difference that is the same in all resamples.
     With studentised values, p is that of their comparison.
     """
     here = GroupValues(observed, request.formulas)
     there, permuted = (GroupValues(np.moveaxis(part, -2, -1), request.formulas) for part in (drawn, null))
     groups = _groups_of(here)
-    # Whether the resamples of each group agree. Without resamples, there is no interval.
-    agreed = ((drawn == drawn[..., :1]) | np.isnan(drawn)).all(axis=(-2, -1)) & (drawn.shape[-1] > 0)
     studentised = None if tested is None else GroupValues(tested.values, request.formulas)
     results = []
     for name, comparison in COMPARISONS.items():
@@ -537,9 +545,9 @@ def _comparisons(
             low, high = _lifted_ends(comparison, raw, samples, relabelled, share, request.level)
             if comparison.extreme < 0 and request.formulas.studentised:
                 high = np.where(raw <= 0.0, np.fmax(high, _highest_ratio(here, group_high, groups["min"])), high)
-            if request.formulas.studentised:
-                ends = _ends_of_constants(name, here, group_low, group_high)
-                low, high = np.where(agreed, (np.fmin(low, ends[0]), np.fmax(high, ends[1])), (low, high))
+            if request.formulas.studentised and request.resamples:
+                bounds = _ends_of_constants(name, here, group_low, group_high), _ends_of_pairs(name, here, raw, slack)
+                low, high = _widened_constants(low, high, samples, drawn, bounds)
         elif comparison.group in ("max", "min") and not comparison.extreme:
             # The interval of the group that is observed as largest or smallest; in resamples, it may be another group.
             low, high = (np.take_along_axis(side, np.maximum(group, 0)[:, None], axis=1)[:, 0] for side in (group_low, group_high))
@@ -575,10 +583,48 @@ def _lifted_ends(
     return (low, high) if sign > 0 else (np.maximum(none - high, 0.0), none - low)
 
 
+def _slack_of_differences(rows: Index, reach: Floats, level: float) -> Floats:
+    """Compute by how much a difference that is the same in all resamples may be wrong, shape (S, C); NaN if this is unbounded.
+
+    If n units agree, a share of up to 1 - ((1 - level) / 2)**(1 / n) of all units may differ (`stats.rare_event_interval`), each by at most
+    the `reach` (2, S, C, 1). n is the smallest number of values (S, C, G) among the groups that have any.
+    """
+    units = np.where(rows > 0, rows, np.inf).min(axis=-1)
+    share = 1.0 - ((1.0 - level) / 2.0) ** (1.0 / units)
+    width = (reach[1] - reach[0])[..., 0]
+    return np.where(np.isfinite(width), share * width, np.nan)
+
+
+def _widened_constants(
+    low: Floats, high: Floats, samples: Floats, drawn: Floats, bounds: Sequence[tuple[Floats, Floats]]
+) -> tuple[Floats, Floats]:
+    """Widen intervals (C,) of comparisons that are the same in all resamples (C, R): they say nothing about the uncertainty.
+
+    `bounds` has the ends if all resamples of each group (C, G, R) agree, and the ends if only the comparison does, as for answers that
+    differ between prompts, but not between the groups of a prompt; NaN where unknown.
+    """
+    scale = np.fmax.reduce(np.abs(drawn), axis=(-2, -1))
+    are_same = np.fmax.reduce(samples, axis=-1) - np.fmin.reduce(samples, axis=-1) <= ROUNDING * scale
+    groups_agree = ((drawn == drawn[..., :1]) | np.isnan(drawn)).all(axis=(-2, -1))
+    least, most = np.where(groups_agree, *bounds)
+    is_known = are_same & ~np.isnan(least) & ~np.isnan(most)
+    return np.where(is_known, np.fmin(low, least), low), np.where(is_known, np.fmax(high, most), high)
+
+
+def _ends_of_pairs(comparison: str, here: GroupValues, raw: Floats, slack: Floats) -> tuple[Floats, Floats]:
+    """Compute both ends of a comparison that is `raw` (C,) in all resamples, if the difference of two groups may be wrong by `slack`."""
+    if comparison == "ratio":
+        share = ratio(slack, here.max)
+        return np.maximum(raw - share, 0.0), np.minimum(raw + share, 1.0)
+    # The sd of two groups is their difference divided by the square root of 2; that of more groups changes less.
+    largest = slack / np.sqrt(2.0) if comparison == "sd" else slack
+    return np.maximum(raw - largest, 0.0), raw + largest
+
+
 def _ends_of_constants(comparison: str, here: GroupValues, group_low: Floats, group_high: Floats) -> tuple[Floats, Floats]:
     """Compute both ends of a comparison, shape (C,), from the intervals (C, G) of the groups.
 
-    They are used if the resamples of each group agree. The intervals of the groups are then exact bounds, of which
+    They are used if all resamples of each group agree. The intervals of the groups are then exact bounds, of which
     each end is exceeded with a probability of (1 - level) / 2.
     """
     groups = _groups_of(here)
