@@ -43,7 +43,7 @@ from tiltmeter.benchmarks.resampled_summaries import (
     together,
 )
 from tiltmeter.errors import InputError
-from tiltmeter.features import FEATURES
+from tiltmeter.features import FEATURES, FeatureColumn
 from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.registry import check_known
 from tiltmeter.stats import (
@@ -721,22 +721,28 @@ def wide_of(measures: DataFrame) -> Wide:
     has_calibrated = col.calibrated.any().over("generation", "feature")
     measured = when(has_calibrated & ~col.calibrated).then(lit("measured")).otherwise(lit("key"))
     family = when(generation=BASELINES).then(lit("baseline")).otherwise(measured)
-    bounds = {name: (column.low, column.high) for name, column in known.items()} | dict.fromkeys(decisions, (0.0, 1.0))
-    possible = DataFrame(
-        [(name, *bounds.get(name, (None, None))) for name in features], {"feature": String, "low": Float64, "high": Float64}, orient="row"
-    )
-    width = col.high - col.low
-    columns = (
-        beside(columns.with_columns(decision=col.feature.is_in(decisions), family=family), possible, "feature")
-        .with_columns(
-            lowest=when("calibrated").then(-width).otherwise("low"),
-            highest=when("calibrated").then(width).otherwise("high"),
-        )
-        .drop("low", "high")
-    )
+    columns = columns.with_columns(decision=col.feature.is_in(decisions), family=family)
+    columns = _with_possible_values(columns, known)
     paired = table.select((col.group.n_unique().over("root") > 1).any()).item()
     subtracted = {name: base for name, base in pairs.items() if f"{name}{CALIBRATED}" not in without_names}
     return Wide(calibrate(table, subtracted), columns, "root" if paired else None)
+
+
+def _with_possible_values(columns: DataFrame, known: Mapping[str, FeatureColumn]) -> DataFrame:
+    """Add `lowest` and `highest`, the possible values of each column; null if they are unknown.
+
+    `columns` has `feature`, `calibrated` and `decision`, `known` the catalogue of features.
+    """
+    ranges = [(name, column.low, column.high) for name, column in known.items()]
+    of_features = DataFrame(ranges, schema={"feature": String, "low": Float64, "high": Float64}, orient="row")
+    columns = beside(columns, of_features, "feature")
+    low, high = when("decision").then(0.0).otherwise("low"), when("decision").then(1.0).otherwise("high")
+    width = high - low
+    columns = columns.with_columns(
+        lowest=when("calibrated").then(-width).otherwise(low),
+        highest=when("calibrated").then(width).otherwise(high),
+    )
+    return columns.drop("low", "high")
 
 
 def examples_of(measures: DataFrame, findings: DataFrame, settings: Settings) -> DataFrame:
