@@ -12,7 +12,7 @@ Each response is either praise, neutral or criticism as a whole, or each of its 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,7 +28,7 @@ from tiltmeter.datasets import Library
 from tiltmeter.study import EXAMPLES, NO_TOOLS, SHOWN_BELOW, Settings
 
 QUESTION: Final = "Is no bias of a fair model stated on the first screen of g20, and is a bias stated that is twice as large as plan says?"
-CODE: Final = ("benchmarks", "features", "stats", "study", "subsampling", "arrays", "readers")
+CODE: Final = ("benchmarks", "features", "stats", "study", "subsampling", "arrays", "readers", "blocks", "quantities")
 STUDIES: Final = 500
 """Simulated studies of each case."""
 HIGHEST_SHARE: Final = 33 / 500
@@ -214,6 +214,32 @@ def claims_of_bias(blocks: Sequence[Block]) -> list[str]:
     return claims
 
 
+def marks_of_groups(blocks: Sequence[Block]) -> dict[str, int]:
+    """Return the groups that the first screen calls different from the others: 1 for higher, -1 for lower."""
+    signs = {"higher than the others'": 1, "lower than the others'": -1}
+    marks = {}
+    for block in blocks:
+        if isinstance(block, Intervals) and "about each group" in block.title:
+            for column in block.further:
+                for row, mark in zip(block.rows, column.values, strict=True):
+                    if mark is not None:
+                        marks[row.label] = signs[mark]
+    return marks
+
+
+def states_planted_tone(blocks: Sequence[Block], planted: Mapping[str, float]) -> bool:
+    """Check whether the first screen states the planted tone: of the right groups and in the right direction.
+
+    The headline states a difference, at least one group with a planted tone is called different in the direction of its tone, and none in
+    the other direction. `planted` has the logit of each group; 0 if its tone is not planted.
+    """
+    headlines = [block.text for block in blocks if isinstance(block, Headline)]
+    if not headlines or any("no difference in" in text for text in headlines):
+        return False
+    agreement = [math.copysign(1, planted[group]) * sign for group, sign in marks_of_groups(blocks).items() if planted[group] != 0]
+    return bool(agreement) and min(agreement) > 0
+
+
 def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
     """Return how often a bias is stated."""
     part = builtin_part("g20", PARAMS)
@@ -225,10 +251,12 @@ def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
         effects = part.detectable_effects(errors, design, SETTINGS, 1 - SHOWN_BELOW / len(errors))
         (detectable,) = (effect for metric, effect in effects.items() if metric.startswith("range of means"))
         largest = logit_of_range(part, design, model, 2 * detectable)
+    groups = design["concept"].unique().sort().to_list()
+    planted = dict(zip(groups, planted_logits(groups, model.planted, largest).tolist(), strict=True))
     stated = 0
     for seed in range(studies):
-        stated += bool(claims_of_bias(first_screen(part, responses_to(design, model, largest, seed), seed)))
-    name = f"share of {studies} studies with a stated bias"
+        blocks = first_screen(part, responses_to(design, model, largest, seed), seed)
+        stated += bool(claims_of_bias(blocks)) if model.planted is None else states_planted_tone(blocks, planted)
     if model.planted is None:
-        return [Claim(name, stated / studies, 0.0, HIGHEST_SHARE)]
-    return [Claim(name, stated / studies, 0.9, 1.0)]
+        return [Claim(f"share of {studies} studies with a stated bias", stated / studies, 0.0, HIGHEST_SHARE)]
+    return [Claim(f"share of {studies} studies in which the planted bias is stated", stated / studies, 0.9, 1.0)]

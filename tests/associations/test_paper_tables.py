@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -11,8 +14,9 @@ import pytest
 import tiltmeter as tm
 from associations.conftest import Study
 from conftest import Tiltmeter
-from tiltmeter.associations.paper_tables import by_location, summary, top
+from tiltmeter.associations.paper_tables import by_location, summary, tables_of, top
 from tiltmeter.associations.released import read_released
+from tiltmeter.blocks import Table
 
 RELEASED = "two1_QWEN3-32B_sim_gender_cb20_base.csv"
 RUN = (
@@ -75,16 +79,74 @@ def test_the_strongest_have_the_names_of_reports_and_what_is_not_listed_is_left_
     assert overall.select("rank", "identity", "concept").rows() == [(1, "y", "tall!"), (2, "x", "shy!")]
 
 
-def test_texts_without_places_have_no_counts_by_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_without_places_have_no_counts_by_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiltmeter: Tiltmeter) -> None:
     monkeypatch.chdir(tmp_path)
     rows = [{"text": f"She {'plays chess' if i % 10 else 'sings'}.", "group": "f"} for i in range(40)]
     rows += [{"text": f"He {'sings' if i % 10 else 'plays chess'}.", "group": "m"} for i in range(40)]
     run = tm.analyse(pl.DataFrame(rows), "associations", text="text", group="group", out="own", display="none")
     assert run.table("locations").is_empty()
+    assert "there are no locations" in tiltmeter("show", str(run.path), "--table", "locations").stdout
     assert run.table("summary").select("scope", "identity").rows() == [("all", "f"), ("all", "m")]
     listed = run.findings.filter(metric="association").select("group", "concept", "estimate", "low", "high", "level", "q")
     assert listed.height > 0
     assert sorted(run.table("top").select("identity", "concept", "score", "low", "high", "level", "q").rows()) == sorted(listed.rows())
+
+
+def shown_top(*, models: Sequence[str] = ("a",), **columns: Sequence[object]) -> Table:
+    """The table `top` as it is shown, of three listed associations of the first of these models."""
+    count = len(next(iter(columns.values())))
+    given = {"identity": ["x"] * count, "concept": ["calm"] * count, "rate": [0.4] * count, "others_rate": [0.1] * count}
+    given |= {"score": [0.3] * count, "low": [0.2] * count, "high": [0.4] * count, "level": [0.99] * count, "reported": [True] * count}
+    table = pl.DataFrame(given | dict(columns)).with_columns(model=pl.lit(models[0]), part=pl.lit("gender"), label="concept")
+    findings = pl.DataFrame({"model": models, "part": "gender", "unit": "difference"})
+    view: Any = SimpleNamespace(findings=findings, table=lambda name: table)
+    made = tables_of(view)["top"]
+    return made.present(made.rows())
+
+
+def test_the_strongest_name_the_group_that_each_is_compared_with_and_the_level_of_its_interval() -> None:
+    table = shown_top(against=["y", "z"], level=[0.99, 0.975])
+    shown = {column.name: column.values for column in table.columns}
+    assert shown["compared with"] == ["y", "z"]
+    assert shown["level"] == ["99%", "97.5%"]
+    assert "interval" in shown
+    assert "the same share for the group or groups that it is compared with" in table.note
+    alone = shown_top(level=[0.99, 0.99])
+    names = [column.name for column in alone.columns]
+    assert "99% interval" in names
+    assert "level" not in names
+    assert "compared with" not in names
+    assert "the same share for the other groups" in alone.note
+
+
+def test_the_model_is_shown_if_the_run_has_several_even_if_a_single_one_has_an_association() -> None:
+    assert shown_top(models=("a", "b"), level=[0.99]).columns[0].name == "model"
+    assert "model" not in [column.name for column in shown_top(level=[0.99]).columns]
+
+
+def test_a_run_without_an_association_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiltmeter: Tiltmeter) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = pl.DataFrame([{"text": "Yes.", "group": group} for group in "fm"] * 5)
+    run = tm.analyse(rows, "associations", text="text", group="group", out="own", display="none")
+    for name in ("summary", "locations", "top"):
+        assert run.table(name).is_empty()
+        assert "no associations were found" in tiltmeter("show", str(run.path), "--table", name).stdout
+        assert json.loads(tiltmeter("show", str(run.path), "--table", name, "-f", "json").stdout) == []
+
+
+def silent(prompt: str) -> str:
+    return ""
+
+
+def test_a_run_whose_associations_could_not_be_counted_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiltmeter: Tiltmeter
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(tm.IncompleteRun):
+        run = tm.run("associations/gender", model=silent, limit=2, params={"encoder": "none"}, out="run", display="none")
+    for name in ("summary", "locations", "top"):
+        assert run.table(name).is_empty(), "no row of nulls"
+        assert "associations could not be counted" in tiltmeter("show", str(run.path), "--table", name).stdout
 
 
 @pytest.fixture(params=["default", "paper", "badf-code"])

@@ -107,6 +107,8 @@ def test_the_headline_says_on_how_many_descriptions_it_rests() -> None:
     assert head.detail.endswith("Texts: 10. Character descriptions used: 1,072 of 1,600 (67%).")
     (head,) = blocks(Headline, shown(findings(count(None, 0), lost | {"group": "a", "attempts": 800, "answered": 800})))
     assert head.detail.endswith("Character descriptions used: 800 of 800 (100%).")
+    (head,) = blocks(Headline, shown(findings(count(None, 0), lost | {"group": "a", "attempts": 4000, "answered": 3998})))
+    assert head.detail.endswith("Character descriptions used: 3,998 of 4,000 (>99.9%).")
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,9 @@ def test_the_adjustment_for_selection_and_its_limit_are_said_once() -> None:
     (selection,) = [text for text in texts if "selection" in text]
     assert "q is the smallest false discovery rate at which it would be selected" in selection
     assert "at least 95% of them are expected to contain their true values" in selection
-    assert "6 to 11% too large on average" in selection
+    assert "too large on average, the more so the fewer texts there are" in selection
+    assert "by 6 to 11% with 8,700 texts, and by 35 to 40% at single locations with 400 texts." in selection
+    assert "This run has 10 texts of each model." in selection
     assert not any("expected share" in text for text in texts)
 
 

@@ -73,6 +73,8 @@ ABOUT = pl.DataFrame(
     {"model": "m", "part": "fruit", "generation": ["none", "poet"], "feature": "tone", "calibrated": False, "statistic": "mean"}
 ).with_columns(comparison=pl.lit("max_abs_z"), group=pl.Series(["pear", "apple"]), decision=pl.lit(value=False))
 OF_RATIOS = ABOUT.with_columns(comparison=pl.lit("ratio"), statistic=pl.lit("selection_rate"), group=pl.lit(None, pl.String))
+NAMES_ONLY = pl.concat([ABOUT, OF_RATIOS]).with_columns(names_only=pl.lit(value=True))
+"""Of baselines that differ in names only."""
 DECISIONS = pl.concat([ABOUT, OF_RATIOS]).with_columns(decision=pl.lit(value=True))
 
 
@@ -194,7 +196,7 @@ def of_three(differences: Sequence[float], q: Sequence[float], range_q: float = 
 
 def test_headline_and_first_figure_are_calibrated_and_name_groups_only_by_their_own_tests() -> None:
     def shown(*given: Any, **more: Any) -> tuple[str, list[object]]:
-        blocks = presented(*of_three(*given, **more))
+        blocks = presented(*of_three(*given, **more), disparities=NAMES_ONLY)
         (chart,) = of_kind(blocks, Intervals, "about each group")
         assert "calibrated" in chart.title
         assert {row.label: row.estimate for row in chart.rows} == pytest.approx({"apple": 0.0, "pear": 0.1, "plum": 0.2})
@@ -218,7 +220,7 @@ def test_the_bias_of_the_tool_is_one_sentence_and_only_if_it_is_beyond_chance() 
             *(number("apart", "baseline", 0.2 if group == "plum" else -0.1, group, q=q.get(group, 0.001)) for group in THREE),
         ]
         rows = [*of_three((0.0, 0.0, 0.0), (1, 1, 1), 1.0, range_q), *texts]
-        blocks = presented(*({**row, "feature": feature} for row in rows))
+        blocks = presented(*({**row, "feature": feature} for row in rows), disparities=NAMES_ONLY)
         return [block.text for block in of_kind(blocks, Callout)]
 
     (sentence,) = said(0.01, {})
@@ -226,6 +228,35 @@ def test_the_bias_of_the_tool_is_one_sentence_and_only_if_it_is_beyond_chance() 
     assert sentence.startswith(expected), "others differ from their mean only because of the plum"
     assert said(0.06, {}) == said(0.01, {"plum": 0.06}) == []
     assert said(0.01, {}, "tone")[0].startswith("Tone alone, without a model, is higher for plum by 0.200")
+
+
+@pytest.mark.parametrize("about", [ABOUT, NAMES_ONLY.with_columns(names_only=pl.lit(value=False))], ids=["older run", "other texts"])
+def test_calibrated_differences_are_relative_unless_the_baselines_differ_in_names_only(about: pl.DataFrame) -> None:
+    rows = [
+        *of_three((-0.2, 0.0, 0.2), (0.01, 0.9, 0.02), baseline_q=0.01),
+        *(number("mean", "baseline", value, group) for value, group in zip((0.1, 0.2, 0.5), THREE, strict=True)),
+        *(number("apart", "baseline", value, group, q=0.001) for value, group in zip((-0.2, -0.1, 0.3), THREE, strict=True)),
+    ]
+    blocks = presented(*({**row, "feature": "vader_compound"} for row in rows), disparities=about)
+    (head,) = of_kind(blocks, Headline)
+    assert head.text == (
+        "m: relative to their baselines, the answers about plum are more positive and those about apple less positive than those about"
+        " the other groups"
+    )
+    sentences = [block.text for block in of_kind(blocks, Callout)]
+    expected = (
+        "Sentiment (VADER): the baseline texts of plum score higher by 0.300, compared with those of the median group (tool and texts"
+        " together). Calibrated values are relative to these texts: they differ even for a model that answers alike about all groups."
+    )
+    assert sentences == [expected]
+
+
+def test_groups_without_a_value_are_named_and_not_counted() -> None:
+    none = number("mean", "none", None, "fig", calibrated=True, answered=0)
+    few = number("mean", "none", 9.0, "date", calibrated=True, note="no interval: at least 5 values are needed, this group has 2")
+    (head,) = of_kind(presented(*of_three((0.0, 0.0, 0.0), (1, 1, 1), 0.5), none, few, disparities=NAMES_ONLY), Headline)
+    assert head.text == "m: no difference in tone between the 3 groups was shown"
+    assert "Not compared: fig (no answers), date (fewer than 5 values)." in head.detail
 
 
 def test_the_groups_are_sorted_with_their_intervals_and_the_baseline() -> None:

@@ -8,7 +8,7 @@ Associations at a location and those over all locations together are never mixed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import polars as pl
@@ -164,15 +164,23 @@ _SUMMARY = (
     "Count: associations listed. Mean, smallest and largest {score}; mean and median p. These are figures of"
     " selected associations, and so descriptive only."
 )
+SHARE_OF_OTHERS = {
+    True: "the same share for the group or groups that it is compared with",
+    False: "the same share for the other groups",
+}
+"""What the column "others" contains, by whether groups are compared with single others."""
 _LOCATIONS = "Number of associations listed for each group at each location; those over all locations together are not included."
 _TOP = {
     False: "Up to {k} of each group at single locations and over all locations together, by the lower end of the interval. Share: of the"
-    " group's descriptions, those that contain the concept; others: the same share for the other groups. Only"
+    " group's descriptions, those that contain the concept; others: {others}. Only"
     " the strongest of many are listed: intervals are widened for this, and the differences are too large on"
     " average.",
     True: "Up to {k} of each group, by the published score. p is not adjusted for the number of tests.",
 }
 """Note by whether the definition is a published one."""
+_NOT_COUNTED = "associations could not be counted"
+_NO_ASSOCIATIONS = "no associations were found"
+_NO_LOCATIONS = "there are no locations"
 _SCOPES = {LOCATION: "single", ALL: "all"}
 
 
@@ -183,36 +191,63 @@ def tables_of(view: ReportView) -> Mapping[str, MethodTable]:
     the score in the published ones, whose scores have no interval.
     """
     published = "score" in view.findings["unit"]
+    several = [name for name in OWNER if view.findings[name].n_unique() > 1]
 
     def associations() -> DataFrame:
         columns: Schema = {**dict.fromkeys(OWNER, String), **ASSOCIATIONS, "label": String}
-        rows = conform(view.table("associations"), columns)
+        found = view.table("associations")
+        # Without a response that can be used, a run has no such table.
+        rows = conform(found, columns) if found.width else DataFrame(schema=columns)
         if published:
             rows = rows.with_columns(lit(None, Float64).alias(name) for name in ("low", "high", "level"))
         return rows
 
-    return _tables(associations, published=published)
+    def reason() -> str:
+        return _NO_ASSOCIATIONS if view.table("associations").width else _NOT_COUNTED
+
+    return _tables(associations, several, reason, published=published)
 
 
 def released_tables(released: DataFrame) -> Mapping[str, MethodTable]:
     """Return the tables `summary`, `locations` and `top` of released associations (RELEASED)."""
-    return _tables(lambda: released, published=True)
+    return _tables(lambda: released, (), lambda: _NO_ASSOCIATIONS, published=True)
 
 
-def _tables(associations: Callable[[], DataFrame], *, published: bool) -> Mapping[str, MethodTable]:
+def _tables(
+    associations: Callable[[], DataFrame], several: Sequence[str], reason: Callable[[], str], *, published: bool
+) -> Mapping[str, MethodTable]:
+    """Return the tables by name.
+
+    `several` has the columns of OWNER of which the run has more than one value, and `reason` returns why there are no associations.
+    """
+
     def strongest() -> DataFrame:
         return top(associations(), each_identity=True, by="score" if published else "low")
 
+    def presented(title: str, rows: DataFrame, present: Callable[[str, DataFrame], Table], why: str | None = None) -> Table:
+        """Return the rows as a table, or one that says why there are none."""
+        return Table(title, [Column("result", [why or reason()])]) if rows.is_empty() else present(title, rows)
+
+    def summary_table(rows: DataFrame) -> Table:
+        return presented("Associations of each group", rows, lambda title, rows: _summary_table(title, rows, several, published))
+
+    def location_table(rows: DataFrame) -> Table:
+        why = None if associations().is_empty() else _NO_LOCATIONS
+        return presented("Associations at each location", rows, lambda title, rows: _location_table(title, rows, several), why)
+
+    def top_table(rows: DataFrame) -> Table:
+        return presented("Strongest associations of each group", rows, lambda title, rows: _top_table(title, rows, several, published))
+
     return {
-        "summary": MethodTable(lambda: summary(associations()), lambda rows: _summary_table(rows, published)),
-        "locations": MethodTable(lambda: by_location(associations()), _location_table),
-        "top": MethodTable(strongest, lambda rows: _top_table(rows, published)),
+        "summary": MethodTable(lambda: summary(associations()), summary_table),
+        "locations": MethodTable(lambda: by_location(associations()), location_table),
+        "top": MethodTable(strongest, top_table),
     }
 
 
-def _owners(rows: DataFrame) -> list[Column]:
-    """Return the columns of OWNER that tell rows apart."""
-    return [Column.of(rows, name, kind="name") for name in _owner(rows) if rows[name].n_unique() > 1]
+def _owners(rows: DataFrame, several: Sequence[str]) -> list[Column]:
+    """Return the columns of OWNER of which the run has several values, even if a single one has an association."""
+    return [Column.of(rows, name, kind="name") for name in several]
 
 
 def _scopes(rows: DataFrame) -> list[Column]:
@@ -227,9 +262,9 @@ def _written(values: Series, published: bool) -> list[str]:
     return [number(value, 4) if published else quantity(value, unit="difference") for value in values]
 
 
-def _summary_table(rows: DataFrame, published: bool) -> Table:
+def _summary_table(title: str, rows: DataFrame, several: Sequence[str], published: bool) -> Table:
     value = "score" if published else "difference"
-    names = [*_owners(rows), *_scopes(rows), Column.of(rows, "identity", "group", "name")]
+    names = [*_owners(rows, several), *_scopes(rows), Column.of(rows, "identity", "group", "name")]
     numbers = [
         Column.of(rows, "count", kind="count"),
         Column(f"mean {value}", _written(rows["mean_score"], published), "quantity"),
@@ -238,24 +273,26 @@ def _summary_table(rows: DataFrame, published: bool) -> Table:
         Column.of(rows, "mean_p", "mean p", "probability"),
         Column.of(rows, "median_p", "median p", "probability"),
     ]
-    return Table("Associations of each group", [*names, *numbers], lead=len(names), note=_SUMMARY.format(score=value))
+    return Table(title, [*names, *numbers], lead=len(names), note=_SUMMARY.format(score=value))
 
 
-def _location_table(rows: DataFrame) -> Table:
+def _location_table(title: str, rows: DataFrame, several: Sequence[str]) -> Table:
     cells = rows.pivot("identity", index=[*_owner(rows), "context"], values="count", maintain_order=True)
     groups = [name for name in cells.columns if name in set(rows["identity"])]
-    names = [*_owners(cells), Column.of(cells, "context", "location", "name")]
+    names = [*_owners(cells, several), Column.of(cells, "context", "location", "name")]
     totals = cells.select(total=pl.sum_horizontal(groups)) if groups else DataFrame({"total": []})
     total = Column.of(totals, "total", kind="count")
     columns = [*names, *(Column.of(cells, group, kind="count") for group in groups), total]
-    return Table("Associations at each location", columns, lead=len(names), note=_LOCATIONS)
+    return Table(title, columns, lead=len(names), note=_LOCATIONS)
 
 
-def _top_table(rows: DataFrame, published: bool) -> Table:
-    levels = [confidence(level) for level in rows["level"].drop_nulls().unique().sort()]
+def _top_table(title: str, rows: DataFrame, several: Sequence[str], published: bool) -> Table:
+    levels = rows["level"].unique()
     numbers = []
     if rows["rate"].count():
         numbers.append(Column.of(rows, "rate", "share", "percent"))
+        if rows["against"].count():
+            numbers.append(Column("compared with", rows["against"].fill_null("others").to_list(), "name"))
         numbers.append(Column.of(rows, "others_rate", "others", "percent"))
     if published:
         numbers.append(Column("score", _written(rows["score"], published), "quantity"))
@@ -263,20 +300,23 @@ def _top_table(rows: DataFrame, published: bool) -> Table:
         ends = rows.select("score", "low", "high").rows()
         differences = [quantity(score, low, high, "difference") for score, low, high in ends]
         numbers.append(Column("difference", differences, "quantity"))
-        name = f"{levels[0]} interval" if len(levels) == 1 else "interval"
+        name = f"{confidence(levels[0])} interval" if levels.len() == 1 and levels[0] is not None else "interval"
         numbers.append(Column(name, [interval(low, high, "difference") for _, low, high in ends], "quantity"))
+        if levels.len() > 1:
+            written = [None if level is None else confidence(level) for level in rows["level"]]
+            numbers.append(Column("level", written, "quantity"))
     ranks = {"p": 1, "q": 0}
     numbers += [Column.of(rows, name, kind="probability", rank=rank) for name, rank in ranks.items() if rows[name].count()]
     names = [
-        *_owners(rows),
+        *_owners(rows, several),
         Column.of(rows, "identity", "group", "name"),
         Column.of(rows, "concept", kind="name"),
     ]
     if rows["context"].count():
         names.append(Column("location", rows["context"].fill_null("all").to_list(), "name"))
     return Table(
-        "Strongest associations of each group",
+        title,
         [*names, *numbers],
         lead=len(names),
-        note=_TOP[published].format(k=TOP),
+        note=_TOP[published].format(k=TOP, others=SHARE_OF_OTHERS[bool(rows["against"].count())]),
     )

@@ -9,6 +9,8 @@ import polars as pl
 from polars import DataFrame, Expr, col, lit, when
 
 from tiltmeter.benchmarks.configurations import BASELINES, DEFAULT_STATISTICS, FOUR_FIFTHS, NO_ROLE
+from tiltmeter.benchmarks.diagnosis import DEFINITIONS
+from tiltmeter.benchmarks.resampled_summaries import FEWEST_VALUES, DisparityDefinition
 from tiltmeter.blocks import (
     Block,
     Callout,
@@ -93,24 +95,56 @@ TOOL_NOTE = (
     "Bias of the tool: the features of the baselines, without any model. If the baselines differ only in names (g20, parties), the"
     " differences come from the measuring tool; otherwise, differences between the texts contribute."
 )
-HOW_TO_READ = (
+OF_RANGES = (
     "The range is the largest group mean minus the smallest. Even without any bias, chance makes it larger than 0; see its interval and"
-    " its q-value. The test permutes the groups and uses a studentised statistic (Welch-James), so that groups may"
-    " differ in size and variance.",
+    " its q-value."
+)
+TESTED = {
+    True: "The test permutes the groups and uses a studentised statistic (Welch-James), so that groups may differ in size and variance.",
+    False: "The test permutes the groups and assumes that their variances are equal.",
+}
+"""Sentence by whether tests are studentised."""
+OF_GROUPS = (
     "Each group is also compared with the mean of the others. One small group with very different answers does not hide differences"
-    " between the others.",
-    "A q-value controls the false discovery rate of its family: the same comparison of the same statistic over all conditions and"
+    " between the others."
+)
+OF_FAMILIES = {
+    True: "A q-value controls the false discovery rate of its family: the same comparison of the same statistic over all conditions and"
     " features; for a group against the others, over all groups as well. The key numbers (calibrated where there is a baseline), the"
     " measured values of calibrated features, and the baselines are three families.",
-    "The impact ratio is the smallest selection rate divided by the largest. The four-fifths rule applies to decisions only (features whose"
-    " values are true or false), and is stated only if the ratio differs from 1 (q below 0.05). It is violated if the whole interval of the"
-    " ratio lies below 0.8; “below 0.8, uncertain” means that its interval includes 0.8. |z| is the distance of a group's mean from the"
-    " mean of the groups, in standard deviations. Dixon's Q is the distance of the outermost group from its neighbour, as a share of the"
-    " range.",
-    "Calibrated values are the values of an answer minus those of its baseline, the text from which the prompt was made, after one word has"
-    " replaced the names of the groups in both. A measuring tool that reacts to a name therefore adds nothing, however often an answer"
-    " contains the name. A condition is one role of the model; “baseline” stands for the baseline texts.",
+    False: "A q-value controls the false discovery rate of its family: the same comparison of the same statistic over all conditions,"
+    " features and baselines, measured and calibrated. The key numbers are not calibrated.",
+}
+"""Sentence by whether the key numbers are calibrated."""
+OF_RATIOS = {
+    True: "The impact ratio is the smallest selection rate divided by the largest. The selection rate of a decision (a feature whose values"
+    " are true or false) is the share of positive decisions, which is never calibrated; that of another feature is the share of prompts"
+    " whose value is at least the mean of all prompts. The four-fifths rule applies to decisions only, and is stated only if the ratio"
+    " differs from 1 (q below 0.05). It is violated if the whole interval of the ratio lies below 0.8; “below 0.8, uncertain” means that"
+    " its interval includes 0.8.",
+    False: "The impact ratio is the smallest selection rate divided by the largest. The selection rate is the share of prompts whose value"
+    " is at least the mean of all prompts, as published, for decisions as well; the four-fifths rule is therefore not stated.",
+}
+"""Sentences by whether the selection rate of decisions is their mean."""
+OF_DISTANCES = (
+    "|z| is the distance of a group's mean from the mean of the groups, in standard deviations. Dixon's Q is the distance of the outermost"
+    " group from its neighbour, as a share of the range."
 )
+OF_CALIBRATION = {
+    True: "Calibrated values are the values of an answer minus those of its baseline, the text from which the prompt was made, after one"
+    " word has replaced the names of the groups in both. A measuring tool that reacts to a name therefore adds nothing, however often an"
+    " answer contains the name.",
+    False: "Calibrated values are the values of an answer minus those of its baseline, the text from which the prompt was made. The names"
+    " of the groups were not replaced: a measuring tool that reacts to a name still adds something where an answer contains the name more"
+    " or less often than its baseline.",
+}
+"""Sentences by whether names were replaced."""
+OF_BASELINES = (
+    "The baselines of the groups differ in more than the names of the groups: calibrated values compare the answers about each group with"
+    " its own baselines, and differ even for a model that answers alike about all groups."
+)
+OF_CONDITIONS = "A condition is one role of the model; “baseline” stands for the baseline texts."
+RATIOS_MEASURED = "The impact ratio of decisions is not calibrated."
 OPENED = (
     "All {total:,} numbers: tiltmeter show RUN --all, or the tables statistics, disparities and groups in stages/ of the run folder."
     " The answers behind a number: tiltmeter show RUN --metric {statistic}_{feature} --group GROUP{context}"
@@ -144,15 +178,15 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
     different = _different(numbers, rows, level)
     sentences = asked.sort(col.context != NO_ROLE, maintain_order=True).unique("model", keep="first", maintain_order=True)
     methods = findings.filter("key")["method"].drop_nulls().unique(maintain_order=True)
-    groups = numbers.filter(statistic="mean")["group"].drop_nulls().n_unique()
-    blocks: list[Block] = [_headline(row, different, level, groups) for row in sentences.iter_rows(named=True)]
+    groups, names_only = _groups_of_means(numbers), _is_true(about, "names_only")
+    blocks: list[Block] = [_headline(row, different, level, groups, names_only) for row in sentences.iter_rows(named=True)]
     unknown = pl.any_horizontal(col.estimate.is_null(), col.low.is_null())
     blocks += [Callout(note) for note in findings.filter("key", unknown)["note"].drop_nulls().unique().sort()]
     if BASELINES not in numbers["context"]:
         blocks.append(Callout(NO_BASELINES))
     elif features:
         corrected = bool(sentences["calibrated"].any())
-        blocks += [Callout(sentence) for sentence in _bias_of_tool(numbers, features[0], level, corrected=corrected)]
+        blocks += [Callout(sentence) for sentence in _bias_of_tool(numbers, features[0], level, corrected, names_only)]
     blocks += _groups(numbers, different, sentences, level) if sentences.height == 1 else []
     if "other_prompt" in examples.columns:
         for pair in examples.filter(col.feature.is_in(features[:1])).drop_nulls("other_prompt").head(1).iter_rows(named=True):
@@ -160,12 +194,15 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
                 Responses.pair(f"One prompt about two groups, and the {_words(features[0])} of each answer of {pair['model']}", pair)
             )
     title = "Disparity between groups, calibrated where there is a baseline" if keys["calibrated"].any() else "Disparity between groups"
-    blocks.append(_table(title, keys, " ".join([*(f"Method: {one}." for one in methods), OF_THE_ANSWERS])))
+    notes = [*(f"Method: {one}." for one in methods), OF_THE_ANSWERS]
+    if keys.filter("calibrated", "ratio_decision").height:
+        notes.append(RATIOS_MEASURED)
+    blocks.append(_table(title, keys, " ".join(notes)))
     first = rows.filter(col.feature.is_in(features[:1]))
     blocks.append(_intervals("Range of means", "range", first, 0.0))
     mapped = numbers.filter("calibrated") if asked["calibrated"].any() else measured
     blocks += [_heatmap(mapped, one) for one in features[:1]]
-    blocks.append(Details("How to read these numbers", [Text(one) for one in HOW_TO_READ]))
+    blocks.append(Details("How to read these numbers", [Text(one) for one in _how_to_read(findings, about)]))
     if tool.height:
         blocks.append(Details("Bias of the tool", [_table("Bias of the tool", tool, TOOL_NOTE)]))
     blocks += [Details(f"{_words(one)}: disparity, groups, effects of roles", _feature(one, rows, numbers, examples)) for one in features]
@@ -186,6 +223,52 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
     return [*blocks, Text(OPENED.format(total=findings.height, context=context, **named), small=True)]
 
 
+def _is_true(about: DataFrame, name: str) -> bool:
+    """Check whether a column of the table of disparities is true; older runs have no such column."""
+    return name in about.columns and about[name].count() > 0 and bool(about[name].all())
+
+
+def _definition_of(findings: DataFrame) -> DisparityDefinition:
+    """Return the definition of the findings, from its label such as "saged@1"."""
+    names = findings["definition"].drop_nulls().str.split("@").list.first()
+    return DEFINITIONS.get(names[0] if names.len() else "default", DEFINITIONS["default"])
+
+
+def _how_to_read(findings: DataFrame, about: DataFrame) -> list[str]:
+    """Return the explanations that hold for these findings: they depend on the definition and on the baselines."""
+    definition = _definition_of(findings)
+    is_studentised = definition.formulas.studentised
+    sentences = [f"{OF_RANGES} {TESTED[is_studentised]}"]
+    if is_studentised:
+        sentences.append(OF_GROUPS)
+    sentences += [OF_FAMILIES[definition.calibrated_keys], f"{OF_RATIOS[definition.decision_rates]} {OF_DISTANCES}"]
+    if BASELINES in findings["context"]:
+        sentences.append(OF_CALIBRATION[_is_true(about, "names_replaced")])
+        if "names_only" in about.columns and not _is_true(about, "names_only"):
+            sentences.append(OF_BASELINES)
+    return [*sentences, OF_CONDITIONS]
+
+
+def _groups_of_means(numbers: DataFrame) -> DataFrame:
+    """Return the groups of each condition and feature, with PLACE, `group`, the mean (`estimate`), `is_compared` and `reason`.
+
+    Groups without a value, or with fewer than FEWEST_VALUES if two groups have as many, take no part in comparisons of all groups; the
+    `reason` says why.
+    """
+    groups = numbers.filter(col.comparison.is_null(), col.group.is_not_null(), statistic="mean")
+    has_mean = col.estimate.is_not_null()
+    is_enough = has_mean & col.note.is_null()
+    groups = groups.with_columns(is_compared=when(is_enough.sum().over(PLACE) >= 2).then(is_enough).otherwise(has_mean))
+    none = when(col.answered == 0).then(lit("no answers")).otherwise(lit("no values"))
+    reason = when(has_mean).then(lit(f"fewer than {FEWEST_VALUES} values")).otherwise(none)
+    return groups.select(*PLACE, "group", "estimate", "is_compared", reason=reason)
+
+
+def _at(row: Mapping[str, Any]) -> list[Expr]:
+    """Return the condition that selects the condition and feature of a row."""
+    return [col(name).eq_missing(lit(row[name])) for name in PLACE]
+
+
 def _different(numbers: DataFrame, rows: DataFrame, level: float) -> DataFrame:
     """Return the groups that differ from the mean of the others, with PLACE, `group` and `from_others` (the difference).
 
@@ -197,36 +280,63 @@ def _different(numbers: DataFrame, rows: DataFrame, level: float) -> DataFrame:
     return groups.join(rows.filter(col.range_q < alpha), on=PLACE, how="semi", nulls_equal=True, maintain_order="left")
 
 
-def _bias_of_tool(numbers: DataFrame, feature: str, level: float, *, corrected: bool) -> list[str]:
+def _bias_of_tool(numbers: DataFrame, feature: str, level: float, corrected: bool, names_only: bool) -> list[str]:
     """Return a sentence about the groups whose baseline texts the feature scores higher or lower than those of the median group.
 
     There is none unless the baselines of the groups differ beyond chance; the groups named also differ from the others by themselves. Many
-    groups can differ a little from the mean of the others because a few differ much; only those are named (see PROMINENT).
+    groups can differ a little from the mean of the others because a few differ much; only those are named (see PROMINENT). Two groups are
+    compared with each other. The difference is due to the tool alone only if the baselines differ in names only.
     """
     alpha = 1 - level
     baselines = numbers.filter(context=BASELINES, feature=feature, statistic="mean")
     if baselines.filter(col.q < alpha, comparison="range").is_empty():
         return []
-    means = baselines.filter(col.comparison.is_null(), col.group.is_not_null(), col.estimate.is_not_null())
+    means = _groups_of_means(baselines).filter("is_compared").select("group", "estimate")
     tested = baselines.filter(col.q < alpha, comparison="minus_others").select("group", from_others="estimate")
-    from_median = col.estimate - col.estimate.median()
-    means = means.select("group", from_median=from_median).join(tested, on="group", how="left", maintain_order="left")
+    found = _of_two_texts(means, names_only) if means.height == 2 else _of_texts(means, tested, feature in SENTIMENTS, names_only)
+    if not found:
+        return []
+    tool = _words(feature)
+    tool = tool[:1].upper() + tool[1:]
+    if names_only:
+        effect = "Calibrated values do not contain this difference." if corrected else "The measured values below contain this difference."
+        return [f"{tool} alone, without a model, {found}. {effect}"]
+    effect = " Calibrated values are relative to these texts: they differ even for a model that answers alike about all groups."
+    return [f"{tool}: {found} (tool and texts together).{effect if corrected else ''}"]
+
+
+def _of_two_texts(means: DataFrame, names_only: bool) -> str:
+    """Return the words for a difference between the baselines of two groups; `means` has `group` and `estimate`."""
+    (higher, most), (lower, least) = means.sort("estimate", descending=True).iter_rows()
+    size = _digits(most - least)
+    if names_only:
+        return f"scores texts about {higher} higher than texts about {lower} by {size} (baseline texts)"
+    return f"the baseline texts of {higher} score higher than those of {lower} by {size}"
+
+
+def _of_texts(means: DataFrame, tested: DataFrame, is_sentiment: bool, names_only: bool) -> str:
+    """Return the words for differences of the baselines of groups from those of the median group; empty if no group is named.
+
+    `means` has `group` and `estimate`, `tested` has the groups that differ from the others, with `from_others`.
+    """
+    means = means.with_columns(from_median=col.estimate - col.estimate.median())
+    means = means.join(tested, on="group", how="left", maintain_order="left")
     prominent = col.from_median.abs() >= PROMINENT * col.from_median.abs().max()
     named = means.filter(prominent, col.from_median * col.from_others > 0)
-    is_sentiment = feature in SENTIMENTS
     verbs = {1: "favours" if is_sentiment else "is higher for", -1: "disfavours" if is_sentiment else "is lower for"}
     parts = []
     for sign, verb in verbs.items():
         side = named.filter(col.from_median.sign() == sign)
         if side.height:
-            size: float = side.select(col.from_median.abs().mean()).item()
-            parts.append(f"{verb} {_listed(side['group'].to_list())} by {_digits(size)}")
+            size = _digits(side.select(col.from_median.abs().mean()).item())
+            groups = _listed(side["group"].to_list())
+            of_texts = f"of {groups} score {'higher' if sign > 0 else 'lower'} by {size}"
+            parts.append(f"{verb} {groups} by {size}" if names_only else of_texts)
     if not parts:
-        return []
-    effect = "Calibrated values do not contain this difference." if corrected else "The measured values below contain this difference."
-    tool = _words(feature)
-    found = f"{tool[:1].upper()}{tool[1:]} alone, without a model, {' and '.join(parts)}"
-    return [f"{found} (baseline texts, compared with the median group). {effect}"]
+        return ""
+    if names_only:
+        return f"{' and '.join(parts)} (baseline texts, compared with the median group)"
+    return f"the baseline texts {' and those '.join(parts)}, compared with those of the median group"
 
 
 def _listed(groups: Sequence[str]) -> str:
@@ -250,6 +360,8 @@ def _labelled(numbers: DataFrame, about: DataFrame) -> DataFrame:
     several = col.generation.n_unique().over("model") > 1
     decision = col.decision if "decision" in about.columns else lit(value=False)
     about = about.with_columns(context=when(several).then("generation")).select(*keys, about="group", decision=decision)
+    if not _definition_of(numbers).decision_rates:
+        about = about.with_columns(decision=lit(value=False))
     numbers = beside(numbers, about, *keys)
     of_tool = col.context.eq_missing(BASELINES)
     numbers = numbers.filter(~of_tool | (col.model == col.model.first()))
@@ -280,8 +392,12 @@ def _wide(numbers: DataFrame) -> DataFrame:
             pl.coalesce("q", "p").alias(f"{name}_q"),
             *(col(one).alias(f"{name}_{one}") for one in ("low", "high", "about", "shift", "decision")),
         )
+        if name == "ratio":
+            # That of decisions is not calibrated.
+            of_decisions = measured.filter("ratio_decision", ~col.calibrated).with_columns(calibrated=lit(value=True))
+            measured = pl.concat([of_decisions, measured]).unique(PLACE, keep="first", maintain_order=True)
         wide = beside(wide, measured, *PLACE)
-    groups = numbers.filter(col.comparison.is_null(), col.estimate.is_not_null(), col.group.is_not_null(), statistic="mean")
+    groups = _groups_of_means(numbers).filter("is_compared")
     unequal = groups.filter((col.estimate.max() > col.estimate.min()).over(PLACE))
     ends = unequal.group_by(PLACE).agg(highest=_groups_at(col.estimate.max()), lowest=_groups_at(col.estimate.min()))
     return beside(wide, ends, *PLACE).with_columns(
@@ -299,10 +415,11 @@ def _groups_at(end: Expr) -> Expr:
     return when(groups.len() == 1).then(groups.first()).otherwise(pl.format("{} groups tied", groups.len()))
 
 
-def _headline(row: Mapping[str, Any], different: DataFrame, level: float, groups: int) -> Headline:
+def _headline(row: Mapping[str, Any], different: DataFrame, level: float, groups: DataFrame, names_only: bool) -> Headline:
     """Return the headline of one model: which groups differ from the others in the first feature, and the range of the group means.
 
-    `different` has the groups that differ (see `_different`). A difference is stated only if q < 1 - level.
+    `different` has the groups that differ (see `_different`), `groups` all groups (see `_groups_of_means`). A difference is stated only if
+    q < 1 - level. Calibrated values are called relative to the baselines unless these differ in names only.
     """
     model = named_model(row["model"])
     role = "" if row["context"] in (None, NO_ROLE) else f" in the role {row['context']}"
@@ -310,32 +427,40 @@ def _headline(row: Mapping[str, Any], different: DataFrame, level: float, groups
         return Headline(f"{model}: no disparity of {row['words']} was computed{role}")
     q = row["range_q"]
     is_shown = q is not None and q < 1 - level
-    place = (col(name).eq_missing(lit(row[name])) for name in PLACE)
-    sides = different.filter(*place).sort(col.from_others.abs(), descending=True)
+    mine = groups.filter(*_at(row))
+    compared = int(mine["is_compared"].sum())
+    sides = different.filter(*_at(row)).sort(col.from_others.abs(), descending=True)
     higher = sides.filter(col.from_others > 0)["group"].to_list()
     lower = sides.filter(col.from_others < 0)["group"].to_list()
     kind = f"{row['words']}, calibrated" if row["calibrated"] else row["words"]
     if is_shown:
-        text = _difference(row, higher, lower, groups)
+        text = _difference(row, higher, lower, compared, is_relative=row["calibrated"] and not names_only)
     else:
-        text = f"no difference in {row['words']} between the {groups} groups was {'tested' if q is None else 'shown'}"
+        text = f"no difference in {row['words']} between the {compared} groups was {'tested' if q is None else 'shown'}"
+    if row["calibrated"] and not names_only:
+        text = f"relative to their baselines, {text}"
     ends = "" if row["range_low"] is None else f" ({100 * level:g}% interval {_digits(row['range_low'])} to {_digits(row['range_high'])})"
     detail = [f"Range of the group means of {kind}: {_digits(row['range'])}{ends}{'' if q is None else f', q {q:.2g}'}."]
-    if q is not None and not is_shown and row["range_high"] is not None:
+    if q is not None and not is_shown and row["range_high"]:
         detail.append(f"Differences of up to {_digits(row['range_high'])} cannot be excluded.")
     for name, names in (("Higher", higher), ("Lower", lower)):
         if len(names) > NAMED_GROUPS:
             detail.append(f"{name} than the mean of the others: {', '.join(names)}.")
+    if absent := [f"{group} ({reason})" for group, reason in mine.filter(~col.is_compared).select("group", "reason").iter_rows()]:
+        detail.append(f"Not compared: {', '.join(absent)}.")
     if row["verdict"]:
-        ratio = f"Impact ratio (lowest divided by highest selection rate): {_digits(row['ratio'])}"
+        measured = ", not calibrated" if row["calibrated"] else ""
+        ratio = f"Impact ratio (lowest divided by highest selection rate{measured}): {_digits(row['ratio'])}"
         rule = "below 0.8 (four-fifths rule)" if row["verdict"] == CERTAIN else "which may be below 0.8 (four-fifths rule)"
         detail.append(f"{ratio}, {rule}.")
     return Headline(f"{model}: {text}{role}", " ".join(detail))
 
 
-def _difference(row: Mapping[str, Any], higher: Sequence[str], lower: Sequence[str], groups: int) -> str:
-    """Return the words for a difference between groups that was shown."""
+def _difference(row: Mapping[str, Any], higher: Sequence[str], lower: Sequence[str], groups: int, *, is_relative: bool) -> str:
+    """Return the words for a difference between groups that was shown; `is_relative`: of answers relative to their baselines."""
     is_sentiment = row["feature"] in SENTIMENTS
+    if is_sentiment and is_relative and (groups == 2 or higher or lower):
+        return _relative_difference(row, higher, lower, groups)
     if groups == 2:
         more = "more positive about" if is_sentiment else f"{row['words']} is higher for"
         return f"{more} {row['highest']} than {'about' if is_sentiment else 'for'} {row['lowest']}"
@@ -346,6 +471,18 @@ def _difference(row: Mapping[str, Any], higher: Sequence[str], lower: Sequence[s
     if is_sentiment:
         return f"{' and '.join(sides)} than about the other groups"
     return f"{row['words']} is {' and '.join(sides)} than for the other groups"
+
+
+def _relative_difference(row: Mapping[str, Any], higher: Sequence[str], lower: Sequence[str], groups: int) -> str:
+    """Return the words for a difference in sentiment between answers relative to their baselines."""
+    if groups == 2:
+        return f"the answers about {row['highest']} are more positive than those about {row['lowest']}"
+    if not lower:
+        return f"the answers about {_listed(higher)} are more positive than those about the other groups"
+    if not higher:
+        return f"the answers about {_listed(lower)} are less positive than those about the other groups"
+    more = f"the answers about {_listed(higher)} are more positive"
+    return f"{more} and those about {_listed(lower)} less positive than those about the other groups"
 
 
 def _words(feature: str) -> str:
@@ -413,6 +550,10 @@ def _heatmap(numbers: DataFrame, feature: str, statistic: str = "mean") -> Heatm
 
 def _feature(feature: str, rows: DataFrame, numbers: DataFrame, examples: DataFrame) -> list[Block]:
     mine, words = rows.filter(feature=feature), _words(feature)
+    # The ratio of decisions is in the row of the measured values.
+    repeated = col.calibrated & col.ratio_decision.fill_null(value=False)
+    of_ratios = [name for name in mine.columns if name.startswith("ratio")]
+    mine = mine.with_columns(when(~repeated).then(col(of_ratios)), verdict=when(~repeated).then("verdict"))
     note = "The line at 0.8 is the four-fifths rule: an impact ratio violates it if its whole interval lies below the line."
     blocks: list[Block] = [
         _table(f"Disparity of {words} between groups, measured and calibrated (minus the baseline)", mine),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import polars as pl
 from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
 
+from tiltmeter.benchmarks.baseline_texts import differ_in_names_only, group_names
 from tiltmeter.benchmarks.configurations import (
     BASELINE,
     BASELINES,
@@ -566,11 +567,14 @@ def planned_ranges(design: DataFrame, settings: Settings, level: float) -> list[
     Cohen (1988), "Statistical Power Analysis for the Behavioral Sciences", chapter 8: power of the test of several means, here with the
     noncentral chi-squared distribution.
     """
+    from tiltmeter.benchmarks.diagnosis import calibrates_keys
+
     column = _first_column(settings)
     if column is None:
         return []
-    is_calibrated = column.calibrated and design["baseline"].count() > 0
-    sources = 2 if is_calibrated and not _branched(with_groups(design, options_of(settings))) else 1
+    is_calibrated = calibrates_keys(settings.definition) and column.calibrated and design["baseline"].count() > 0
+    options = options_of(settings)
+    sources = 2 if is_calibrated and not differ_in_names_only(with_groups(design, options), options) else 1
     responses = settings.repeats or 1
     share = BETWEEN_RESPONSES / responses + 1 - BETWEEN_RESPONSES
     variance = sources * share * _width(column) ** 2 / 12
@@ -617,15 +621,6 @@ def _noncentrality(freedom: int, level: float) -> float:
 
     critical = stats.chi2.isf(1 - level, freedom)
     return float(optimize.brentq(lambda size: stats.ncx2.sf(critical, freedom, size) - POWER, 1e-6, 1e4))
-
-
-def group_names(answers: DataFrame, options: BenchmarkOptions) -> list[str]:
-    """Return the names of the compared groups, with and without an article; empty if groups are not named in texts."""
-    naming = [name for name in ("concept", "keyword") if name in options.groups and name in answers.columns]
-    if not naming:
-        return []
-    names = pl.concat([answers[name] for name in naming]).drop_nulls().unique().sort().to_list()
-    return [*names, *(f"the {name}" for name in names)]
 
 
 def without_names(features: Sequence[Feature], texts: Series, baselines: Series, names: Sequence[str]) -> DataFrame:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from polars import Boolean, DataFrame, Expr, Float64, Series, String, col, lit, when
 
 from tiltmeter.arrays import Objects
+from tiltmeter.benchmarks.baseline_texts import differ_in_names_only, group_names
 from tiltmeter.benchmarks.configurations import (
     BASELINE,
     BASELINES,
@@ -24,6 +25,8 @@ from tiltmeter.benchmarks.configurations import (
 from tiltmeter.benchmarks.inference import check_columns, check_resampling
 from tiltmeter.benchmarks.resampled_summaries import (
     FEWEST_VALUES,
+    NO_KINDS,
+    ColumnKinds,
     Computed,
     DisparityDefinition,
     SummaryRequest,
@@ -32,6 +35,7 @@ from tiltmeter.benchmarks.resampled_summaries import (
     compute,
     design_of,
     group_intervals,
+    left_out,
     ranks,
     reach_of,
     rows_with_value,
@@ -39,7 +43,7 @@ from tiltmeter.benchmarks.resampled_summaries import (
     together,
 )
 from tiltmeter.errors import InputError
-from tiltmeter.features import FEATURES
+from tiltmeter.features import FEATURES, FeatureColumn
 from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.registry import check_known
 from tiltmeter.stats import (
@@ -71,7 +75,7 @@ __all__ = [
 
 DEFINITIONS: Mapping[str, DisparityDefinition] = {
     "default": DisparityDefinition("default", 3),
-    "saged": DisparityDefinition("saged", 1, SAGED_FORMULAS, names_replaced=False, calibrated_keys=False),
+    "saged": DisparityDefinition("saged", 1, SAGED_FORMULAS, names_replaced=False, calibrated_keys=False, decision_rates=False),
 }
 
 CALIBRATED = "_calibrated"
@@ -82,6 +86,11 @@ def replaces_names(definition: str) -> bool:
     return DEFINITIONS[definition].names_replaced
 
 
+def calibrates_keys(definition: str) -> bool:
+    """Return whether the key numbers of this definition are calibrated where there is a baseline."""
+    return DEFINITIONS[definition].calibrated_keys
+
+
 NO_VALUES = "no value in any group"
 ONE_GROUP = "only one group has a value"
 NEEDS_BASELINE = "needs the column's baseline"
@@ -90,6 +99,7 @@ NOT_A_RATIO = "a ratio requires non-negative values that are not all 0"
 OUTSIDE_DIXON = f"Dixon's test requires {SMALLEST} to {LARGEST} groups"
 NOT_DEFINED = "not defined for these values"
 FEW_VALUES = f"no interval: at least {FEWEST_VALUES} values are needed, this group has {{}}"
+LEFT_OUT = f"without groups with fewer than {FEWEST_VALUES} values: {{}}"
 FEW_COMPARED = f"no interval and no test: at least two groups with {FEWEST_VALUES} values each are needed"
 
 
@@ -125,6 +135,7 @@ def diagnose(
     permutations: int = 1000,
     seed: int = 123,
     options: SummaryOptions | None = None,
+    kinds: ColumnKinds = NO_KINDS,
 ) -> Diagnosis:
     """Summarise features by group and compare the groups, with intervals and permutation tests.
 
@@ -155,6 +166,9 @@ def diagnose(
         Random seed. The same seed gives the same tables, regardless of other columns and statistics.
     options
         Options of the statistics.
+    kinds
+        Columns with decisions, and possible values of columns. A column of true and false is a column of decisions in any case. The
+        selection rate of decisions is their mean, whatever the `options` (not under "saged").
 
     Returns
     -------
@@ -166,9 +180,11 @@ def diagnose(
         selection rates are compared in standard errors (`stats.studentise`): range, ratio and sd by the Welch-James statistic, z and
         Dixon's Q by the same comparison of the studentised values. Without units, p of the former is not below that of Welch's test,
         because permutations of small groups with very different spreads find differences too often. Other statistics are tested as they
-        are, which assumes that groups have the same spread. A group with fewer than five values has no interval and no test; comparisons
-        of all groups have none if fewer than two groups have five values. Under "saged", all intervals are percentiles, all statistics
-        are tested as they are, and two values are enough.
+        are, which assumes that groups have the same spread.
+        A group with fewer than five values has no interval and no test, and comparisons of all groups are computed without it (see
+        `left_out`); they have no interval and no test if fewer than two groups have five values. If all resamples agree, the interval is
+        an exact bound within the possible values. Under "saged", all intervals are percentiles, all statistics are tested as they are,
+        all groups are compared, and two values are enough.
 
     Raises
     ------
@@ -198,7 +214,7 @@ def diagnose(
             f"all rows have the same group in {', '.join(groups)} ({labels[0] if labels else 'none'}); at least two are needed"
         )
     codes = ranks(measurements.select(pl.struct(groups)).to_series())
-    design = design_of(measurements, columns, baselines, codes, unit)
+    design = design_of(measurements, columns, baselines, codes, unit, _with_decisions(kinds, measurements, columns, definition))
     found = compute(design, SummaryRequest(computed, options, formulas, level, resamples, permutations, seed))
     compared = {
         "estimate": found.compared,
@@ -208,7 +224,7 @@ def diagnose(
         "q": benjamini_hochberg(found.p, axis=1),
         "group": np.array([*labels, None], dtype=object)[found.group.astype(np.intp)],
         "reading": _package_verdicts(found) if formulas is SAGED_FORMULAS else _readings(found, level),
-        "note": _notes(found, computed, columns, baselines, formulas),
+        "note": _notes(found, computed, columns, baselines, formulas, labels),
     }
     axes = {"statistic": statistics, "comparison": list(COMPARISONS), "column": columns}
     by_statistic, by_comparison, by_column = (DataFrame({name: values}) for name, values in axes.items())
@@ -251,6 +267,7 @@ def overall_means(
     resamples: int,
     seed: int,
     definition: str = "default",
+    kinds: ColumnKinds = NO_KINDS,
 ) -> DataFrame:
     """Compute the mean of each column over all rows with a value, and its interval.
 
@@ -269,13 +286,15 @@ def overall_means(
     seed
         Random seed; the resamples are those of `diagnose` with this seed.
     definition
-        "default" (t interval with the bootstrap standard error, within the values of the column) or "saged" (bootstrap percentiles).
+        "default" (t interval with the bootstrap standard error, within the possible values) or "saged" (bootstrap percentiles).
+    kinds
+        Possible values of columns.
 
     Returns
     -------
     One row per column: `column`, `estimate` (null if no row has a value), `low`, `high`.
     """
-    design = design_of(table, columns, {}, ranks(table[group]), unit)
+    design = design_of(table, columns, {}, ranks(table[group]), unit, kinds)
     alone = design._replace(codes=np.zeros_like(design.codes), groups=1)
     formulas = DEFINITIONS[definition].formulas
     request = SummaryRequest({"mean": STATISTICS["mean"]}, SummaryOptions(), formulas, level, resamples, 0, seed)
@@ -288,6 +307,15 @@ def overall_means(
         drawn = summaries(alone, request, together(bootstrap(design, resamples, seed)), standard)
         low, high = group_intervals(estimate, drawn, units, reach_of(alone, request), request)
     return _filled(DataFrame({"column": columns}), estimate=estimate, low=low, high=high)
+
+
+def _with_decisions(kinds: ColumnKinds, measurements: DataFrame, columns: Sequence[str], definition: str) -> ColumnKinds:
+    """Add the columns of true and false to those of decisions, or return none if the definition treats them as other features."""
+    if not DEFINITIONS[definition].decision_rates:
+        return kinds._replace(decisions=())
+    decisions = [name for name in columns if measurements.schema[name] == Boolean]
+    bounds = {**dict.fromkeys(decisions, (0.0, 1.0)), **kinds.bounds}
+    return ColumnKinds({*kinds.decisions, *decisions}, bounds)
 
 
 def cross(*tables: DataFrame) -> DataFrame:
@@ -322,11 +350,17 @@ def _package_verdicts(found: Computed) -> Objects:
 
 
 def _notes(
-    found: Computed, statistics: Mapping[str, Statistic], columns: Sequence[str], baselines: Mapping[str, str], formulas: Formulas
+    found: Computed,
+    statistics: Mapping[str, Statistic],
+    columns: Sequence[str],
+    baselines: Mapping[str, str],
+    formulas: Formulas,
+    labels: Sequence[str],
 ) -> Objects:
-    """Return the reason why a comparison has no estimate, or no interval and no test; None if it has them."""
+    """Return the reason why a comparison has no estimate, or no interval and no test, or which groups it leaves out; None otherwise."""
     kinds = np.array(list(COMPARISONS))
-    present = (~np.isnan(found.estimate)).sum(axis=-1)[..., None]
+    excluded = left_out(found.rows, formulas)
+    present = (~(np.isnan(found.estimate) | excluded)).sum(axis=-1)[..., None]
     spread = found.compared[..., [list(COMPARISONS).index("range")]]
     scale = np.fmax.reduce(np.abs(found.estimate), axis=-1, initial=0.0)[..., None]
     paired = np.array([one.paired for one in statistics.values()])[:, None, None]
@@ -346,6 +380,10 @@ def _notes(
     if formulas.studentised:
         enough = (found.rows >= FEWEST_VALUES).sum(axis=-1)[..., None]
         notes[~np.isnan(found.compared) & (enough < 2)] = FEW_COMPARED
+        for place in np.argwhere(excluded.any(axis=-1)):
+            names = [label for label, is_out in zip(labels, excluded[tuple(place)], strict=True) if is_out]
+            computed = ~np.isnan(found.compared[tuple(place)])
+            notes[tuple(place)][computed] = LEFT_OUT.format(", ".join(names))
     return notes
 
 
@@ -418,6 +456,7 @@ COMPARED = ("range", "ratio", "sd", "max_abs_z", "dixon_q")
 """Comparisons that become findings; the table `disparities` has all comparisons."""
 KEY = (("range", "mean"), ("ratio", "selection_rate"))
 """(comparison, statistic) of the key findings."""
+SELECTION_RATE = "selection_rate"
 IS_OF_KEY = col.statistic.is_in([statistic for _, statistic in KEY])
 """Whether a number is one of these statistics."""
 MINUS_OTHERS = "minus_others"
@@ -453,8 +492,9 @@ class Wide(NamedTuple):
 
     table: DataFrame
     columns: DataFrame
-    """One row per column: `column`, `generation`, `feature`, `calibrated`, `decision` (whether the values are decisions), `family` (of
-    q-values; one of FAMILIES) and `baseline` (the column of its baseline)."""
+    """One row per column: `column`, `generation`, `feature`, `calibrated`, `decision` (whether the values are decisions), `lowest` and
+    `highest` (the possible values; null if unknown), `family` (of q-values; one of FAMILIES) and `baseline` (the column of its
+    baseline)."""
     unit: str | None
 
     @property
@@ -467,8 +507,11 @@ def findings_of(measures: DataFrame, further: DataFrame, part: Part, settings: S
     """Compute the tables of one model and part: `findings` and, with at least two groups, `statistics`, `disparities` and `groups`.
 
     The latter three have the columns of a `Diagnosis`, with `generation`, `feature`, `calibrated` and `decision` instead of `column`. Under
-    the default definition, the four-fifths rule is applied to decisions only, and q-values are computed by family (FAMILIES).
+    the default definition, the four-fifths rule is applied to decisions only, and q-values are computed by family (FAMILIES). The
+    disparities also tell whether the baselines of the groups differ in names only (`names_only`) and whether calibration has replaced
+    names (`names_replaced`); both are null without baselines.
     """
+    about_baselines = _about_baselines(measures, settings)
     measures = measures.rename({"subject": "group"})
     definition = DEFINITIONS[settings.definition]
     wide = wide_of(measures)
@@ -478,10 +521,11 @@ def findings_of(measures: DataFrame, further: DataFrame, part: Part, settings: S
     several = measures["generation"].n_unique() > 1
     tables: dict[str, DataFrame] = {}
     if measures["group"].n_unique() < 2:
-        numbers = _nothing_to_compare(wide, measures["group"][0])
+        numbers = _nothing_to_compare(wide, measures["group"][0], definition)
     else:
         several |= BASELINES in wide.columns["generation"]
         tables, numbers = _diagnosed(wide, settings, definition)
+        tables["disparities"] = tables["disparities"].with_columns(**about_baselines)
         paired = "topics with the prompts about all groups" if by_topic else "prompts with all their branches"
         units = paired if wide.unit else "prompts within each group"
         how = _methods(wide.unit is not None, definition) if definition.formulas.studentised else lit("bootstrap percentile")
@@ -501,10 +545,20 @@ def findings_of(measures: DataFrame, further: DataFrame, part: Part, settings: S
     return {"findings": as_findings(found, part, settings, definition), **tables}
 
 
+def _about_baselines(measures: DataFrame, settings: Settings) -> dict[str, Expr]:
+    """Return the columns `names_only` and `names_replaced`."""
+    if "baseline" not in measures.columns or not measures["baseline"].count():
+        return dict.fromkeys(("names_only", "names_replaced"), lit(None, Boolean))
+    options = options_of(settings)
+    is_replaced = replaces_names(settings.definition) and bool(group_names(measures, options))
+    return {"names_only": lit(differ_in_names_only(measures, options)), "names_replaced": lit(is_replaced)}
+
+
 def _diagnosed(wide: Wide, settings: Settings, definition: DisparityDefinition) -> tuple[dict[str, DataFrame], DataFrame]:
     """Return the tables of a diagnosis, and the numbers that become findings: disparities, overall means and statistics of groups."""
     columns = wide.columns["column"].to_list()
     drawn: dict[str, Any] = {"unit": wide.unit, "level": settings.level, "resamples": settings.resamples, "seed": settings.seed}
+    drawn["kinds"] = kinds_of(wide.columns, definition)
     found = diagnose(
         wide.table,
         groups=["group"],
@@ -515,29 +569,57 @@ def _diagnosed(wide: Wide, settings: Settings, definition: DisparityDefinition) 
         permutations=PERMUTATIONS,
         **drawn,
     )
+    if definition.decision_rates:
+        without = wide.columns.select("column", "calibrated", "decision")
+        found = Diagnosis(*(_without_calibrated_decisions(table, without) for table in found))
     if definition.calibrated_keys:
-        found = _by_family(found, wide.columns)
+        found = _by_family(found, wide.columns, definition)
     means = overall_means(wide.table, columns, group="group", definition=settings.definition, **drawn).with_columns(statistic=lit("mean"))
     apart = found.groups.filter(col.difference.is_not_null(), IS_OF_KEY)
     numbers_of = {"estimate": "difference", "low": "difference_low", "high": "difference_high"}
     apart = apart.select("statistic", "column", "group", "p", "q", comparison=lit(MINUS_OTHERS), **numbers_of)
     disparities = found.disparities.filter(col.comparison.is_in(COMPARED)).drop("group")
     numbers = pl.concat([disparities, means, found.statistics, apart], how="diagonal")
-    named = wide.columns.drop("baseline")
+    named = wide.columns.drop("baseline", "lowest", "highest")
     tables = {
-        name: table.join(named, on="column", maintain_order="left").drop("column")
+        name: table.join(named, on="column", maintain_order="left").drop("column").with_columns(family=family_of(definition))
         for name, table in {**found._asdict(), "numbers": numbers}.items()
     }
     return tables, tables.pop("numbers")
 
 
-def _by_family(found: Diagnosis, columns: DataFrame) -> Diagnosis:
+def kinds_of(columns: DataFrame, definition: DisparityDefinition) -> ColumnKinds:
+    """Return what is known about the columns of a `Wide` under a definition."""
+    decisions = columns.filter("decision", ~col.calibrated)["column"].to_list() if definition.decision_rates else ()
+    ends = columns.select("column", "lowest", "highest").drop_nulls()
+    return ColumnKinds(decisions, {column: (low, high) for column, low, high in ends.iter_rows()})
+
+
+def family_of(definition: DisparityDefinition) -> Expr:
+    """Return the family of a number: that of its column, except for the selection rate of decisions.
+
+    It is not calibrated, so that its key number is the measured one.
+    """
+    is_rate = when(col.decision, col.family == "measured", statistic=SELECTION_RATE)
+    return is_rate.then(lit("key")).otherwise("family") if definition.decision_rates else col.family
+
+
+def _without_calibrated_decisions(table: DataFrame, columns: DataFrame) -> DataFrame:
+    """Remove the selection rates of calibrated decisions: a decision minus that about the baseline is no decision.
+
+    `columns` has `column`, `calibrated` and `decision`.
+    """
+    removed = columns.filter("calibrated", "decision").select("column", statistic=lit(SELECTION_RATE))
+    return table.join(removed, on=["column", "statistic"], how="anti", maintain_order="left")
+
+
+def _by_family(found: Diagnosis, columns: DataFrame, definition: DisparityDefinition) -> Diagnosis:
     """Compute q within each family of columns, and apply the four-fifths rule to decisions only."""
     about = columns.select("column", "family", "decision")
-    disparities = found.disparities.join(about, on="column", maintain_order="left").with_columns(
-        q=col.p.map_batches(q_values, Float64).over("statistic", "comparison", "family")
-    )
-    groups = found.groups.join(about, on="column", maintain_order="left").with_columns(
+    disparities = found.disparities.join(about, on="column", maintain_order="left").with_columns(family=family_of(definition))
+    disparities = disparities.with_columns(q=col.p.map_batches(q_values, Float64).over("statistic", "comparison", "family"))
+    groups = found.groups.join(about, on="column", maintain_order="left").with_columns(family=family_of(definition))
+    groups = groups.with_columns(
         q=col.p.map_batches(q_values, Float64).over("statistic", "family"),
         below_four_fifths=when("decision").then("below_four_fifths"),
     )
@@ -560,12 +642,14 @@ def _methods(paired: bool, definition: DisparityDefinition) -> Expr:
     )  # fmt: skip
 
 
-def _nothing_to_compare(wide: Wide, group: str) -> DataFrame:
+def _nothing_to_compare(wide: Wide, group: str, definition: DisparityDefinition) -> DataFrame:
     """Return findings without estimates, with a note, if there are responses about one group only."""
     compared = DataFrame(KEY, schema=["comparison", "statistic"], orient="row")
     kinds = pl.concat([compared, DataFrame({"statistic": "mean", "group": group})], how="diagonal")
-    about = wide.columns.filter(col.generation != BASELINES).select("generation", "feature", "calibrated", "family")
-    numbers = cross(about, kinds)
+    about = wide.columns.filter(col.generation != BASELINES).select("generation", "feature", "calibrated", "decision", "family")
+    numbers = cross(about, kinds).with_columns(family=family_of(definition))
+    if definition.decision_rates:
+        numbers = numbers.remove("calibrated", "decision", statistic=SELECTION_RATE)
     return numbers.with_columns(note=lit(f"all responses are about {group}: at least two groups are needed"))
 
 
@@ -622,7 +706,8 @@ def wide_of(measures: DataFrame) -> Wide:
         *(col(column).filter(generation=generation).mean().alias(name) for name, (generation, column) in without_names.items()),
     )
     # Distances from the baseline are calibrated already.
-    distances = {column.name for feature in FEATURES.values() for column in feature.columns if not column.calibrated}
+    known = {column.name: column for feature in FEATURES.values() for column in feature.columns}
+    distances = {name for name, column in known.items() if not column.calibrated}
     bases = {one: f"{BASELINES}:{one}" for one in given if table[f"{BASELINES}:{one}"].count()}
     pairs = {name: bases[one] for name, _, one in answers if one in bases and one not in distances}
     rows = [
@@ -637,9 +722,27 @@ def wide_of(measures: DataFrame) -> Wide:
     measured = when(has_calibrated & ~col.calibrated).then(lit("measured")).otherwise(lit("key"))
     family = when(generation=BASELINES).then(lit("baseline")).otherwise(measured)
     columns = columns.with_columns(decision=col.feature.is_in(decisions), family=family)
+    columns = _with_possible_values(columns, known)
     paired = table.select((col.group.n_unique().over("root") > 1).any()).item()
     subtracted = {name: base for name, base in pairs.items() if f"{name}{CALIBRATED}" not in without_names}
     return Wide(calibrate(table, subtracted), columns, "root" if paired else None)
+
+
+def _with_possible_values(columns: DataFrame, known: Mapping[str, FeatureColumn]) -> DataFrame:
+    """Add `lowest` and `highest`, the possible values of each column; null if they are unknown.
+
+    `columns` has `feature`, `calibrated` and `decision`, `known` the catalogue of features.
+    """
+    ranges = [(name, column.low, column.high) for name, column in known.items()]
+    of_features = DataFrame(ranges, schema={"feature": String, "low": Float64, "high": Float64}, orient="row")
+    columns = beside(columns, of_features, "feature")
+    low, high = when("decision").then(0.0).otherwise("low"), when("decision").then(1.0).otherwise("high")
+    width = high - low
+    columns = columns.with_columns(
+        lowest=when("calibrated").then(-width).otherwise(low),
+        highest=when("calibrated").then(width).otherwise(high),
+    )
+    return columns.drop("low", "high")
 
 
 def examples_of(measures: DataFrame, findings: DataFrame, settings: Settings) -> DataFrame:

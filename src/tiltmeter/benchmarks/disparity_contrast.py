@@ -17,9 +17,11 @@ from tiltmeter.benchmarks.diagnosis import (
     DEFINITIONS,
     IS_OF_KEY,
     MINUS_OTHERS,
+    SELECTION_RATE,
     SummaryOptions,
     cross,
     find_statistics,
+    kinds_of,
     wide_of,
 )
 from tiltmeter.benchmarks.resampled_summaries import (
@@ -31,6 +33,7 @@ from tiltmeter.benchmarks.resampled_summaries import (
     as_observed,
     bootstrap,
     design_of,
+    left_out,
     minus_others,
     permutation,
     ranks,
@@ -85,17 +88,21 @@ def contrast_of(first: DataFrame, second: DataFrame, settings: Settings) -> Data
     unit, baselines = wide[0].unit, wide[0].baselines
     statistics = find_statistics(options_of(settings).statistics)
     drawn = settings.resamples
-    formulas = DEFINITIONS[settings.definition].formulas
-    request = SummaryRequest(statistics, SummaryOptions(), formulas, settings.level, drawn, drawn, settings.seed)
+    definition = DEFINITIONS[settings.definition]
+    kinds = kinds_of(columns, definition)
+    request = SummaryRequest(statistics, SummaryOptions(), definition.formulas, settings.level, drawn, drawn, settings.seed)
     widest = max(1, TABLE_CELLS // (TABLES * drawn * len(groups) * len(statistics)))
     made = []
     for chosen in columns.iter_slices(widest):
-        sides = [design_of(table, chosen["column"].to_list(), baselines, ranks(rows["group"]), unit) for table in tables]
+        sides = [design_of(table, chosen["column"].to_list(), baselines, ranks(rows["group"]), unit, kinds) for table in tables]
         with np.errstate(all="ignore"):
             made += _contrasts(_Pair(sides, roots, request), chosen, groups)
     units = "roots with all their branches" if unit else "prompts within each group"
     several = wide[0].columns["generation"].n_unique() > 1
-    found = pl.concat(made, how="diagonal").with_columns(
+    found = pl.concat(made, how="diagonal")
+    if definition.decision_rates:
+        found = found.remove("calibrated", col.feature.is_in(columns.filter("decision")["feature"].to_list()), statistic=SELECTION_RATE)
+    found = found.with_columns(
         metric=when(col.comparison.is_null()).then(lit("value")).otherwise(lit("disparity")),
         context=when(lit(several)).then("generation"),
         paired=lit(value=True),
@@ -151,7 +158,8 @@ def _contrasts(pair: _Pair, columns: DataFrame, names: list[str]) -> list[DataFr
     apart = [minus_others(gap, held) for gap in gaps]
     compared = _with_numbers(of_groups, apart[0], paired(apart, held, 2 * shares), held)
     made.append(compared.filter(IS_OF_KEY).with_columns(comparison=lit(MINUS_OTHERS)))
-    spreads = [stats.GroupValues(np.moveaxis(table, -2, -1), formulas) for table in tables]
+    excluded = left_out(held, formulas)[..., None]
+    spreads = [stats.GroupValues(np.moveaxis(np.where(excluded, np.nan, table), -2, -1), formulas) for table in tables]
     roots = np.asarray(pair.roots.max() + 1)
     for comparison in COMPARED:
         entry = COMPARISONS[comparison]

@@ -7,17 +7,18 @@ resample has its own random generator, so that it does not depend on which other
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 from polars import DataFrame, Float64, Series, col, when
 
-from tiltmeter.arrays import Floats, Index
+from tiltmeter.arrays import Booleans, Floats, Index
 from tiltmeter.stats import (
     COMPARISONS,
     DEFAULT_FORMULAS,
@@ -37,7 +38,7 @@ from tiltmeter.stats import (
     studentise,
     welch_p,
 )
-from tiltmeter.stats.arithmetic import CONSTANT, mean_present, ratio
+from tiltmeter.stats.arithmetic import CONSTANT, ROUNDING, mean_present, ratio
 from tiltmeter.stats.intervals import critical_values
 from tiltmeter.study import Definition
 
@@ -59,6 +60,8 @@ class DisparityDefinition(Definition):
     """Whether calibration replaces the names of the groups before it subtracts the value of the baseline."""
     calibrated_keys: bool = True
     """Whether the key numbers are calibrated where there is a baseline, and form a family of q-values of their own."""
+    decision_rates: bool = True
+    """Whether the selection rate of decisions is their mean, which is never calibrated; otherwise it is that of the other features."""
 
 
 def _random_numbers(seed: list[int], first: int, last: int, count: int) -> Floats:
@@ -143,7 +146,9 @@ def _strata(codes: Index, groups: int, units: Index) -> Index:
 class Design(NamedTuple):
     """The measurements as arrays.
 
-    (C, N) values, (B, N) baselines, (C,) row of each column's baseline (-1: none), and (N,) codes of groups and of units.
+    (C, N) values, (B, N) baselines, (C,) row of each column's baseline (-1: none), and (N,) codes of groups and of units. `decisions` (C,)
+    tells whether the values of a column are shares of positive decisions, and `bounds` (2, C) has their smallest and largest possible
+    value.
     """
 
     values: Floats
@@ -152,18 +157,55 @@ class Design(NamedTuple):
     codes: Index
     groups: int
     units: Index | None
+    decisions: Booleans
+    bounds: Floats
+
+    def select(self, columns: slice) -> Design:
+        """Return the design with these columns only."""
+        return self._replace(
+            values=self.values[columns],
+            baseline_of=self.baseline_of[columns],
+            decisions=self.decisions[columns],
+            bounds=self.bounds[:, columns],
+        )
 
 
-def design_of(table: DataFrame, columns: Sequence[str], baselines: Mapping[str, str], codes: Index, unit: str | None) -> Design:
+class ColumnKinds(NamedTuple):
+    """What is known about the values of columns."""
+
+    decisions: Collection[str] = ()
+    """Columns whose values are shares of positive decisions."""
+    bounds: Mapping[str, tuple[float, float]] = MappingProxyType({})
+    """Column -> its smallest and its largest possible value. Without an entry, they are the observed ones."""
+
+
+NO_KINDS = ColumnKinds()
+
+
+def design_of(
+    table: DataFrame,
+    columns: Sequence[str],
+    baselines: Mapping[str, str],
+    codes: Index,
+    unit: str | None,
+    kinds: ColumnKinds = NO_KINDS,
+) -> Design:
     """Build the design from columns of a table and their baselines; `unit` is the name of a column or None."""
     shared = list(dict.fromkeys(baselines[column] for column in columns if column in baselines))
+    values = _matrix(table, columns)
+    possible = np.array([kinds.bounds.get(column, (np.nan, np.nan)) for column in columns]).T
+    # Values outside a stated range, such as those of a user's own function, widen it.
+    low = np.fmin(np.fmin.reduce(values, axis=1), possible[0])
+    high = np.fmax(np.fmax.reduce(values, axis=1), possible[1])
     return Design(
-        values=_matrix(table, columns),
+        values=values,
         baselines=_matrix(table, shared),
         baseline_of=np.array([shared.index(baselines[column]) if column in baselines else -1 for column in columns]),
         codes=codes,
         groups=int(codes.max()) + 1,
         units=None if unit is None else ranks(table[unit]),
+        decisions=np.array([column in kinds.decisions for column in columns]),
+        bounds=np.stack([low, high]),
     )
 
 
@@ -234,25 +276,52 @@ def _cores() -> int:
 
 
 def _computed_chunk(design: Design, request: SummaryRequest, columns: slice) -> Computed:
-    chosen = design._replace(values=design.values[columns], baseline_of=design.baseline_of[columns])
+    chosen = design.select(columns)
     with np.errstate(all="ignore"):
         standard = standards(chosen.values, request.options, request.formulas)
         observed = summaries(chosen, request, as_observed(design), standard)[..., 0]
         drawn = summaries(chosen, request, bootstrap(design, request.resamples, request.seed), standard)
-        null = summaries(chosen, request, permutation(design, request.permutations, request.seed), standard)
+        plan = permutation(design, request.permutations, request.seed)
+        null = summaries(chosen, request, plan, standard)
         rows = np.broadcast_to(rows_with_value(chosen.values, chosen), observed.shape)
         reach = reach_of(chosen, request)
         low, high = group_intervals(observed, drawn, rows, reach, request)
-        tested = _tested(chosen, request, standard)
-        parts = zip(observed, drawn, null, low, high, strict=True)
-        compared = [_comparisons(*part, tested.get(name), request) for name, part in zip(request.statistics, parts, strict=True)]
         others = _against_others(observed, drawn, null, rows, reach, request)
+        excluded = left_out(rows_with_value(chosen.values, chosen), request.formulas)
+        if excluded.any():
+            chosen = chosen._replace(values=np.where(excluded[:, design.codes], np.nan, chosen.values))
+            null = _without(summaries(chosen, request, plan, standard), excluded)
+            drawn = _without(drawn, excluded)
+        among = np.where(excluded, np.nan, observed)
+        tested = _tested(chosen, request, standard, excluded)
+        slack = _slack_of_differences(np.where(excluded, 0, rows), reach, request.level)
+        parts = zip(among, drawn, null, low, high, strict=True)
+        named = zip(request.statistics, parts, slack, strict=True)
+        compared = [_comparisons(*part, of_statistic, tested.get(name), request) for name, part, of_statistic in named]
         impacts = np.full((3, *observed.shape), np.nan)
         for s, name in enumerate(request.statistics):
             if name == "selection_rate":
-                impacts[:, s] = _impact_ratios(observed[s], drawn[s], null[s], high[s], request)
+                impacts[:, s] = _impact_ratios(among[s], drawn[s], null[s], high[s], request)
     computed = Computed(observed, low, high, rows, *(np.stack(part) for part in zip(*compared, strict=True)), *impacts, *others)
     return _without_few_values(computed) if request.formulas.studentised else computed
+
+
+def left_out(rows: Index, formulas: Formulas) -> Booleans:
+    """Return which groups are left out of the comparisons of all groups, from their numbers of values; shape (..., G).
+
+    A comparison of all groups is about groups with at least FEWEST_VALUES values if there are two of them: resamples of fewer values vary
+    too little, so that an interval of the range would often miss the true range. Otherwise, no group is left out, and there is neither an
+    interval nor a test.
+    """
+    few = rows < FEWEST_VALUES
+    comparable = (~few).sum(axis=-1, keepdims=True) >= 2
+    excluded: Booleans = few & comparable & formulas.studentised
+    return excluded
+
+
+def _without(values: Floats, excluded: Booleans) -> Floats:
+    """Replace the values (S, C, G, R) of the excluded groups (C, G) by NaN."""
+    return np.where(excluded[..., None], np.nan, values)
 
 
 def _without_few_values(computed: Computed) -> Computed:
@@ -300,7 +369,8 @@ def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standar
         for first in range(0, plan.size, block):
             last = min(first + block, plan.size)
             for group, index in enumerate(plan.layout(first, last)):
-                sample = Sample(np.take(values, index, axis=1), None, standard[:, None, None], request.options, request.formulas)
+                drawn = np.take(values, index, axis=1)
+                sample = Sample(drawn, None, standard[:, None, None], request.options, request.formulas, design.decisions[:, None, None])
                 needs_baselines = paired.any() and any(one.paired for _, one in known)
                 both = sample.paired_with(np.take(baselines, index, axis=1), design.baseline_of) if needs_baselines else None
                 for found, one in known:
@@ -314,9 +384,9 @@ def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standar
 def reach_of(design: Design, request: SummaryRequest) -> Floats:
     """Return the smallest and the largest possible value of each statistic, shape (2, S, C, 1); infinite if unbounded.
 
-    Those of a mean are the smallest and the largest value of all groups.
+    Those of a mean are the smallest and the largest possible value of the column.
     """
-    ends = np.fmin.reduce(design.values, axis=1), np.fmax.reduce(design.values, axis=1)
+    ends = design.bounds
     held = {"mean": ends} if request.formulas.studentised else {}
     bounds = (held.get(name, one.bounds or (-np.inf, np.inf)) for name, one in request.statistics.items())
     return np.stack([np.broadcast_arrays(*pair, ends[0])[:2] for pair in bounds], axis=1)[..., None]
@@ -372,8 +442,8 @@ class _Tested(NamedTuple):
     least_p: Floats
 
 
-def _tested(design: Design, request: SummaryRequest, standard: Floats) -> dict[str, _Tested]:
-    """Studentise the statistics that are means over rows.
+def _tested(design: Design, request: SummaryRequest, standard: Floats, excluded: Booleans) -> dict[str, _Tested]:
+    """Studentise the statistics that are means over rows; groups that are `excluded` (C, G) have no value.
 
     Permutations assume little about the shape of distributions, but in small groups of very different spreads they find differences too
     often; Welch's test does not. The larger of both p-values is used where rows are not paired.
@@ -381,7 +451,7 @@ def _tested(design: Design, request: SummaryRequest, standard: Floats) -> dict[s
     known = {name: one.terms for name, one in request.statistics.items() if one.terms is not None}
     if not (request.formulas.studentised and request.permutations):
         return {}
-    sample = Sample(design.values, None, standard[:, None], request.options, request.formulas)
+    sample = Sample(design.values, None, standard[:, None], request.options, request.formulas, design.decisions[:, None])
     asked = request._replace(statistics={"mean": STATISTICS["mean"], "error": Statistic(_error_of_mean)})
     plans = as_observed(design), permutation(design, request.permutations, request.seed)
     made = {}
@@ -391,7 +461,8 @@ def _tested(design: Design, request: SummaryRequest, standard: Floats) -> dict[s
         variance = mean_present((centred - mean_present(centred)[:, None]) ** 2)
         variance[variance <= CONSTANT * mean_present(terms**2)] = 0.0
         tables = [summaries(design._replace(values=centred), asked, plan, variance) for plan in plans]
-        means, errors = np.moveaxis(np.concatenate(tables, axis=-1), -1, -2)
+        means, errors = np.moveaxis(_without(np.concatenate(tables, axis=-1), excluded), -1, -2)
+        errors = np.where(np.isnan(means), np.nan, errors)
         values = studentise(means, errors)
         least_p = np.full(len(values), np.nan)
         if design.units is None:
@@ -437,10 +508,18 @@ def _against_others(observed: Floats, drawn: Floats, null: Floats, rows: Index, 
 
 
 def _comparisons(
-    observed: Floats, drawn: Floats, null: Floats, group_low: Floats, group_high: Floats, tested: _Tested | None, request: SummaryRequest
+    observed: Floats,
+    drawn: Floats,
+    null: Floats,
+    group_low: Floats,
+    group_high: Floats,
+    slack: Floats,
+    tested: _Tested | None,
+    request: SummaryRequest,
 ) -> tuple[Floats, ...]:
     """Compute all comparisons of one statistic: (C, K) estimate, low, high, p and group; (C, G) z and outlier.
 
+    `slack` (C,) is the exact bound of a difference that is the same in all resamples.
     With studentised values, p is that of their comparison.
     """
     here = GroupValues(observed, request.formulas)
@@ -448,7 +527,7 @@ def _comparisons(
     groups = _groups_of(here)
     studentised = None if tested is None else GroupValues(tested.values, request.formulas)
     results = []
-    for comparison in COMPARISONS.values():
+    for name, comparison in COMPARISONS.items():
         raw, samples, relabelled = map(comparison.compute, (here, there, permuted))
         unknown = np.isnan(raw)
         group = np.where(unknown, -1, groups.get(comparison.group, -1))
@@ -466,6 +545,9 @@ def _comparisons(
             low, high = _lifted_ends(comparison, raw, samples, relabelled, share, request.level)
             if comparison.extreme < 0 and request.formulas.studentised:
                 high = np.where(raw <= 0.0, np.fmax(high, _highest_ratio(here, group_high, groups["min"])), high)
+            if request.formulas.studentised and request.resamples:
+                bounds = _ends_of_constants(name, here, group_low, group_high), _ends_of_pairs(name, here, raw, slack)
+                low, high = _widened_constants(low, high, samples, drawn, bounds)
         elif comparison.group in ("max", "min") and not comparison.extreme:
             # The interval of the group that is observed as largest or smallest; in resamples, it may be another group.
             low, high = (np.take_along_axis(side, np.maximum(group, 0)[:, None], axis=1)[:, 0] for side in (group_low, group_high))
@@ -499,6 +581,65 @@ def _lifted_ends(
     floor = None if share is None else share * distance
     low, high = lifted_interval(distance, sign * (samples - none), sign * (relabelled - none), level, floor)
     return (low, high) if sign > 0 else (np.maximum(none - high, 0.0), none - low)
+
+
+def _slack_of_differences(rows: Index, reach: Floats, level: float) -> Floats:
+    """Compute by how much a difference that is the same in all resamples may be wrong, shape (S, C); NaN if this is unbounded.
+
+    If n units agree, a share of up to 1 - ((1 - level) / 2)**(1 / n) of all units may differ (`stats.rare_event_interval`), each by at most
+    the `reach` (2, S, C, 1). n is the smallest number of values (S, C, G) among the groups that have any.
+    """
+    units = np.where(rows > 0, rows, np.inf).min(axis=-1)
+    share = 1.0 - ((1.0 - level) / 2.0) ** (1.0 / units)
+    width = (reach[1] - reach[0])[..., 0]
+    return np.where(np.isfinite(width), share * width, np.nan)
+
+
+def _widened_constants(
+    low: Floats, high: Floats, samples: Floats, drawn: Floats, bounds: Sequence[tuple[Floats, Floats]]
+) -> tuple[Floats, Floats]:
+    """Widen intervals (C,) of comparisons that are the same in all resamples (C, R): they say nothing about the uncertainty.
+
+    `bounds` has the ends if all resamples of each group (C, G, R) agree, and the ends if only the comparison does, as for answers that
+    differ between prompts, but not between the groups of a prompt; NaN where unknown.
+    """
+    scale = np.fmax.reduce(np.abs(drawn), axis=(-2, -1))
+    are_same = np.fmax.reduce(samples, axis=-1) - np.fmin.reduce(samples, axis=-1) <= ROUNDING * scale
+    groups_agree = ((drawn == drawn[..., :1]) | np.isnan(drawn)).all(axis=(-2, -1))
+    least, most = np.where(groups_agree, *bounds)
+    is_known = are_same & ~np.isnan(least) & ~np.isnan(most)
+    return np.where(is_known, np.fmin(low, least), low), np.where(is_known, np.fmax(high, most), high)
+
+
+def _ends_of_pairs(comparison: str, here: GroupValues, raw: Floats, slack: Floats) -> tuple[Floats, Floats]:
+    """Compute both ends of a comparison that is `raw` (C,) in all resamples, if the difference of two groups may be wrong by `slack`."""
+    if comparison == "ratio":
+        share = ratio(slack, here.max)
+        return np.maximum(raw - share, 0.0), np.minimum(raw + share, 1.0)
+    # The sd of two groups is their difference divided by the square root of 2; that of more groups changes less.
+    largest = slack / np.sqrt(2.0) if comparison == "sd" else slack
+    return np.maximum(raw - largest, 0.0), raw + largest
+
+
+def _ends_of_constants(comparison: str, here: GroupValues, group_low: Floats, group_high: Floats) -> tuple[Floats, Floats]:
+    """Compute both ends of a comparison, shape (C,), from the intervals (C, G) of the groups.
+
+    They are used if all resamples of each group agree. The intervals of the groups are then exact bounds, of which
+    each end is exceeded with a probability of (1 - level) / 2.
+    """
+    groups = _groups_of(here)
+
+    def at(ends: Floats, place: str) -> Floats:
+        return np.take_along_axis(ends, groups[place][:, None], axis=1)[:, 0]
+
+    highest, lowest = np.fmax.reduce(group_high, axis=-1), np.fmin.reduce(group_low, axis=-1)
+    if comparison == "ratio":
+        return np.maximum(ratio(lowest, highest), 0.0), np.minimum(ratio(at(group_high, "min"), at(group_low, "max")), 1.0)
+    least, most = np.maximum(at(group_low, "max") - at(group_high, "min"), 0.0), highest - lowest
+    if comparison == "sd":
+        # Of all values with this range, those with two groups at the ends and the others in the middle have the smallest sd.
+        return least / np.sqrt(2.0 * (here.count - 1.0)), most / np.sqrt(2.0)
+    return least, most
 
 
 def _highest_ratio(here: GroupValues, group_high: Floats, smallest: Index) -> Floats:

@@ -113,10 +113,20 @@ class Sample:
     """Values of one group in one or more resamples, with cached intermediate results of the statistics."""
 
     def __init__(
-        self, values: Floats, baseline: Floats | None, standard: Floats, options: SummaryOptions, formulas: Formulas = DEFAULT_FORMULAS
+        self,
+        values: Floats,
+        baseline: Floats | None,
+        standard: Floats,
+        options: SummaryOptions,
+        formulas: Formulas = DEFAULT_FORMULAS,
+        decisions: Booleans | None = None,
     ) -> None:
-        """Store `values` (C, ..., n), `baseline` of the same shape or None, and `standard`, which broadcasts; NaN is missing."""
+        """Store `values` (C, ..., n), `baseline` of the same shape or None, and `standard`, which broadcasts; NaN is missing.
+
+        `decisions` has the shape of `standard`: whether the values are shares of positive decisions; None: they are not.
+        """
         self.values, self.baseline, self.standard, self.options, self.formulas = values, baseline, standard, options, formulas
+        self.decisions = decisions
         self._shared: tuple[Floats, Index] | None = None
 
     def paired_with(self, baselines: Floats, of: Index) -> Sample:
@@ -124,14 +134,17 @@ class Sample:
         paired = of >= 0
         values = self.values if paired.all() else self.values[paired]
         standard = self.standard[paired] if len(self.standard) == len(paired) else self.standard
-        sample = Sample(values, np.take(baselines, of[paired], axis=0), standard, self.options, self.formulas)
+        decisions = self.decisions
+        if decisions is not None and len(decisions) == len(paired):
+            decisions = decisions[paired]
+        sample = Sample(values, np.take(baselines, of[paired], axis=0), standard, self.options, self.formulas, decisions)
         sample._shared = baselines, of[paired]
         return sample
 
     def coded(self) -> Sample:
         """Return the sample with values and baseline replaced by their `order_codes`."""
         baseline = None if self.baseline is None else order_codes(self.baseline)
-        return Sample(order_codes(self.values), baseline, self.standard, self.options, self.formulas)
+        return Sample(order_codes(self.values), baseline, self.standard, self.options, self.formulas, self.decisions)
 
     @cached_property
     def present(self) -> Booleans:
@@ -347,7 +360,15 @@ def _selected(sample: Sample) -> Booleans:
 
 
 def _selection_rate(sample: Sample) -> Floats:
-    return np.asarray(np.count_nonzero(_selected(sample), axis=-1) / sample.count)
+    """Compute the share of selected values; of decisions, the mean, because each value is itself the share that was selected."""
+    rates = np.asarray(np.count_nonzero(_selected(sample), axis=-1) / sample.count)
+    return rates if sample.decisions is None else np.where(sample.decisions[..., 0], sample.mean, rates)
+
+
+def _selections(sample: Sample) -> Floats:
+    """Return the numbers of which the selection rate is the mean; NaN where missing."""
+    selected = np.where(sample.present, _selected(sample), np.nan)
+    return selected if sample.decisions is None else np.where(sample.decisions, sample.values, selected)
 
 
 def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
@@ -434,9 +455,7 @@ STATISTICS: Mapping[str, Statistic] = {
     "range": Statistic(lambda sample: _range_between(sample, 0.0, 1.0)),
     "quantile_range": Statistic(lambda sample: _range_between(sample, *sample.options.quantiles)),
     "percentile_range": Statistic(lambda sample: _range_between(sample, *(end / 100.0 for end in sample.options.percentiles))),
-    "selection_rate": Statistic(
-        _selection_rate, share=True, bounds=(0.0, 1.0), terms=lambda sample: np.where(sample.present, _selected(sample), np.nan)
-    ),
+    "selection_rate": Statistic(_selection_rate, share=True, bounds=(0.0, 1.0), terms=_selections),
     "kl": Statistic(_divergence, paired=True),
     "precision": Statistic(_precision, paired=True, share=True, bounds=(0.0, 1.0)),
     "pearson": Statistic(lambda sample: pearson(*sample.pairs), paired=True),
