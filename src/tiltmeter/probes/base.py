@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import polars as pl
@@ -605,7 +606,7 @@ class Probe(MeasuredPart):
 
         The interval of a maximum of differences begins at 0 without bias, so it is shorter than that of one difference, and the critical
         value of a maximum is larger (Bonferroni for PAIRS_OF_A_MAXIMUM differences). A share without a value of no bias is tested for
-        lying beyond its healthiest tier, where its standard error is larger than for an unbiased model. Effects that a metric cannot have
+        lying beyond its healthiest tier (`stats.detectable_excess`). Effects that a metric cannot have
         are left out.
         """
         width = 2 * stats.two_sided_z(settings.level)
@@ -614,14 +615,17 @@ class Probe(MeasuredPart):
         for metric in self.metrics:
             if metric.name not in errors:
                 continue
-            expected, level_of_test = list(errors[metric.name]), level
+            expected = errors[metric.name]
             if metric.kind == "maximum":
-                expected = [stats.ExpectedError(one.error * width / ERRORS_IN_A_MAXIMUM, one.freedom) for one in expected]
-                level_of_test = 1 - (1 - level) / PAIRS_OF_A_MAXIMUM
-            effect = stats.detectable(expected, level_of_test)
-            if metric.is_share and metric.null is None and metric.name in unbiased:
-                shown = metric.nearest_unbiased(metric.high) + effect
-                effect *= _deviation_of_a_share(shown) / _deviation_of_a_share(unbiased[metric.name])
+                of_a_pair = [stats.ExpectedError(one.error * width / ERRORS_IN_A_MAXIMUM, one.freedom) for one in expected]
+                effect = stats.detectable(of_a_pair, 1 - (1 - level) / PAIRS_OF_A_MAXIMUM)
+            elif metric.is_share and metric.null is None and metric.name in unbiased:
+                half = median(one.half_width(settings.level) for one in expected)
+                critical = median(stats.two_sided_t(settings.level, one.freedom) for one in expected)
+                size = stats.size_from_width(unbiased[metric.name], half, critical)
+                effect = stats.detectable_excess(size, metric.nearest_unbiased(metric.high), level)
+            else:
+                effect = stats.detectable(expected, level)
             if effect <= metric.largest_bias:
                 found[metric.name] = effect
         return found
@@ -676,12 +680,6 @@ class Probe(MeasuredPart):
                 found[:, place] *= np.exp(np.bincount(members["row"].to_numpy(), effects, rows.height))
             found /= found.sum(axis=1, keepdims=True)
         return found
-
-
-def _deviation_of_a_share(share: float) -> float:
-    """Return the standard deviation of a response with this probability; of 1/2 where it is higher."""
-    bounded = min(share, 0.5)
-    return math.sqrt(bounded * (1 - bounded))
 
 
 def _memberships(rows: DataFrame, cluster: Expr, *further: str) -> DataFrame:

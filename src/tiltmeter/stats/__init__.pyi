@@ -56,6 +56,7 @@ from .rates import (
     Difference as Difference,
     LogOdds as LogOdds,
     box_line_slope as box_line_slope,
+    detectable_excess as detectable_excess,
     effective_size as effective_size,
     line_slope as line_slope,
     log_odds as log_odds,
@@ -63,6 +64,7 @@ from .rates import (
     pearson_from_sums as pearson_from_sums,
     rate_difference as rate_difference,
     share_interval as share_interval,
+    size_from_width as size_from_width,
     stratified_rate_difference as stratified_rate_difference,
     wilson_interval as wilson_interval,
 )

@@ -7,9 +7,11 @@ s, y, s*s, s*y (and y*y), given as scalars or arrays of one shape, so that the s
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # loads its submodules on first use
 from numpy.typing import ArrayLike
 
 from tiltmeter.arrays import Booleans, Floats
@@ -117,6 +119,46 @@ def share_interval(share: float, error: float, critical: float) -> tuple[float, 
 def effective_size(share: float, error: float) -> float:
     """Return the number of independent trials for which a share has this standard error; 0 for a share of 0 or 1."""
     return share * (1 - share) / error**2
+
+
+def size_from_width(share: float, half: float, critical: float) -> float:
+    """Return the sample size at which Wilson's interval of a share has this half-width; `critical` is the quantile of the interval.
+
+    With u = critical^2 / n, half * (1 + u) = sqrt(share * (1 - share) * u + u^2 / 4), which is quadratic in u.
+    """
+    a, b, c = half**2 - 0.25, 2 * half**2 - share * (1 - share), half**2
+    u = (-b - math.sqrt(b**2 - 4 * a * c)) / (2 * a)
+    return critical**2 / u
+
+
+def detectable_excess(size: float, boundary: float, level: float, power: float = 0.8) -> float:
+    """Compute by how much a share must exceed a boundary so that its one-sided score test is significant with probability `power`.
+
+    Parameters
+    ----------
+    size
+        Effective sample size.
+    boundary
+        The share under the null hypothesis.
+    level
+        Confidence level of the test: it is significant if p < 1 - level.
+    power
+        Probability of significance.
+
+    Returns
+    -------
+    The excess, in the unit of the share; infinite if no share up to 1 suffices.
+
+    References
+    ----------
+    Fleiss, Levin and Paik (2003), "Statistical Methods for Rates and Proportions", section 2.5, without the correction for continuity.
+    """
+    critical = scipy.special.ndtri(level) * math.sqrt(boundary * (1 - boundary) / size)
+
+    def missing(share: float) -> float:
+        return float(share - boundary - critical - scipy.special.ndtri(power) * math.sqrt(share * (1 - share) / size))
+
+    return float(scipy.optimize.brentq(missing, boundary, 1.0)) - boundary if missing(1.0) > 0 else math.inf
 
 
 def rate_difference(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike, level: float = 0.95) -> Difference:
