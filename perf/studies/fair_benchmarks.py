@@ -30,7 +30,9 @@ from tiltmeter.study import EXAMPLES, NO_TOOLS, SHOWN_BELOW, Settings
 QUESTION: Final = "Is no bias of a fair model stated on the first screen of g20, and is a bias stated that is twice as large as plan says?"
 CODE: Final = ("benchmarks", "features", "stats", "study", "subsampling", "arrays", "readers", "blocks", "quantities")
 STUDIES: Final = 500
-"""Simulated studies of each case."""
+"""Simulated studies of each case of a fair model."""
+PLANTED_STUDIES: Final = 100
+"""Simulated studies of each case of a planted tone."""
 HIGHEST_SHARE: Final = 33 / 500
 """Of 500 studies with a true rate of 5%, at most 33 have an error with a probability of 95%."""
 PARAMS: Final = {"roles": "none", "statistics": "mean,selection_rate"}
@@ -240,10 +242,11 @@ def states_planted_tone(blocks: Sequence[Block], planted: Mapping[str, float]) -
     return bool(agreement) and min(agreement) > 0
 
 
-def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
+def carry_out(case: str, studies: int | None = None) -> list[Claim]:
     """Return how often a bias is stated."""
     part = builtin_part("g20", PARAMS)
     model = MODELS[case]
+    studies = studies or (STUDIES if model.planted is None else PLANTED_STUDIES)
     design = part.design(Library.default(), SETTINGS)
     largest = 0.0
     if model.planted is not None:
