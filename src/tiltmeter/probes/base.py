@@ -622,7 +622,7 @@ class Probe(MeasuredPart):
             elif metric.is_share and metric.null is None and metric.name in unbiased:
                 half = median(one.half_width(settings.level) for one in expected)
                 critical = median(stats.two_sided_t(settings.level, one.freedom) for one in expected)
-                size = stats.size_from_width(unbiased[metric.name], half, critical)
+                size = stats.size_from_width(unbiased[metric.name], half, critical) if 0 < half < 0.5 else design["item"].n_unique()
                 effect = stats.detectable_excess(size, metric.nearest_unbiased(metric.high), level)
             else:
                 effect = stats.detectable(expected, level)

@@ -308,7 +308,7 @@ def detectable(errors: Sequence[ExpectedError], level: float = 0.95, power: floa
         detected = scipy.special.ndtr(ratio(effect - critical, deviations))
         return float(np.where(deviations == 0, 1.0, detected).mean() - power)
 
-    return 0.0 if excess_power(0.0) >= 0 else float(scipy.optimize.brentq(excess_power, 0.0, sufficient))
+    return 0.0 if excess_power(0.0) >= 0 else float(scipy.optimize.brentq(excess_power, 0.0, 2 * sufficient))  # twice, because of rounding
 
 
 def half_width(se: float, level: float = 0.95) -> float:

@@ -122,9 +122,10 @@ def effective_size(share: float, error: float) -> float:
 
 
 def size_from_width(share: float, half: float, critical: float) -> float:
-    """Return the sample size at which Wilson's interval of a share has this half-width; `critical` is the quantile of the interval.
+    """Return the sample size at which Wilson's interval of a share has this half-width, above 0 and below 1/2.
 
-    With u = critical^2 / n, half * (1 + u) = sqrt(share * (1 - share) * u + u^2 / 4), which is quadratic in u.
+    `critical` is the quantile of the interval. With u = critical^2 / n, half * (1 + u) = sqrt(share * (1 - share) * u + u^2 / 4), which is
+    quadratic in u.
     """
     a, b, c = half**2 - 0.25, 2 * half**2 - share * (1 - share), half**2
     u = (-b - math.sqrt(b**2 - 4 * a * c)) / (2 * a)
