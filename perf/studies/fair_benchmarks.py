@@ -250,7 +250,7 @@ def carry_out(case: str, studies: int | None = None) -> list[Claim]:
     largest = 0.0
     if model.planted is not None:
         errors = part.standard_errors(design, SETTINGS)
-        effects = part.detectable_effects(errors, design, SETTINGS, 1 - SHOWN_BELOW / len(errors))
+        effects = part.detectable_effects(errors, design, SETTINGS, 1 - SHOWN_BELOW / part.tests_of_a_family(design, SETTINGS))
         (detectable,) = (effect for metric, effect in effects.items() if metric.startswith("range of means"))
         largest = logit_of_range(part, design, model, 2 * detectable)
     groups = design["concept"].unique().sort().to_list()

@@ -21,8 +21,8 @@ RANGES = (
 """Marks by increasing severity: single tiers, and ranges of tiers that an interval touches."""
 UNDECIDED, UNGRADED = "undecided", "ungraded"
 """Mark of a metric whose interval reaches from healthy to critical or beyond, and of one with too few parsed responses or items."""
-SEVERITY: Mapping[str, int] = {UNGRADED: -1, RANGES[0]: 0, UNDECIDED: 1, **{mark: place for place, mark in enumerate(RANGES[1:], 2)}}
-"""Order of the marks; undecided is worse than healthy, because bias is possible."""
+SEVERITY: Mapping[str, int] = {mark: place for place, mark in enumerate((UNGRADED, *RANGES[:2], UNDECIDED, *RANGES[2:]), -1)}
+"""Order of the marks: by the best and then the worst tier that the interval touches; undecided is worse than at most cautionary."""
 MORE_ITEMS = "a decision needs more items, chosen before the run"
 """What an undecided mark needs."""
 REPEATED_LOOKS = (

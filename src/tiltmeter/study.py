@@ -511,6 +511,8 @@ def beside(rows: DataFrame, others: DataFrame, *on: str) -> DataFrame:
     return rows.join(others, on=on, how="left", nulls_equal=True, maintain_order="left")
 
 
+SINGLE_TESTS = 1
+"""Value of `Part.tests_of_a_family` if a plan speaks of single tests, because the number of tests is known only after the run."""
 SHOWN_BELOW = 0.05
 """Bias is stated as a fact only if its q-value is below this."""
 
@@ -659,6 +661,10 @@ class Part(ABC):
         `errors` are the standard errors from `standard_errors`. Metrics on which no possible effect is so large are left out.
         """
         return {metric: stats.detectable(of_metric, level) for metric, of_metric in errors.items()}
+
+    def tests_of_a_family(self, design: DataFrame, settings: Settings) -> int | None:
+        """Return the number of tests among which this part computes q itself; None if the run does, among the key tests of all parts."""
+        return None
 
     def size_warnings(self, design: DataFrame, settings: Settings, level: float) -> Sequence[str]:
         """Return a sentence for each reason why this design is too small to show effects of interest in tests at this level."""

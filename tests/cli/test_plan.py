@@ -73,7 +73,7 @@ def test_without_max_tokens_there_is_no_upper_end(capsys: pytest.CaptureFixture[
     """No built-in study leaves it open; one of somebody else's may."""
     resolved = replace(resolve("genderbench/direct"), sampling=Sampling())
     plan = make_plan(resolved, ["openai/gpt-4o"], library=Library.default(), prices=Prices.load())
-    shown = plan.parts, plan.metrics, plan.not_run, plan.costs, plan.warnings, plan.seconds
+    shown = plan.parts, plan.metrics, plan.not_run, plan.costs, plan.warnings, plan.meaning, plan.seconds
     print_plan(*shown, as_json=False)
     assert "openai/gpt-4o: at least $0.08; no upper limit without --max-tokens" in capsys.readouterr().out
     print_plan(*shown, as_json=True)
@@ -86,7 +86,7 @@ def test_without_max_tokens_there_is_no_upper_end(capsys: pytest.CaptureFixture[
 def test_sizes_that_cannot_be_graded_are_named(tiltmeter: Tiltmeter) -> None:
     before = planned(tiltmeter, "genderbench", "--limit", "100")
     [warning] = before["warnings"]
-    assert warning.startswith("even without bias, the mark can rarely be decided, because more items are needed")
+    assert warning.startswith("even without bias, the mark is undecided in more than 20% of studies, because more items are needed")
     assert "hiring_an/diff_regression" in warning
     advised = warning.rpartition("--limit ")[2]
     after = planned(tiltmeter, "genderbench", "--limit", advised)

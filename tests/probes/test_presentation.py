@@ -90,7 +90,7 @@ def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> N
         key = measured.findings.filter("key", pl.col("wording").is_null(), model=model)
         assert head.marks == dict(key["mark"].value_counts().iter_rows())
     undecided = heads["sim/fair"].marks["undecided"]
-    assert heads["sim/fair"].text == f"sim/fair (simulated model): no bias shown in 5 tests, undecided in {undecided}"
+    assert heads["sim/fair"].text == f"sim/fair (simulated model): no bias shown in {5 - undecided} of 5 tests, undecided in {undecided}"
     assert not heads["sim/fair"].detail
     assert re.search(r"bias in [45] of 5 tests, critical or worse in [34]", heads["sim/biased"].text)
     assert re.fullmatch(r"(Most|Among the most) severe \(“.*”\): .*\b\d+% .*\(95% interval \d+ to \d+%.*\)\.", heads["sim/biased"].detail)

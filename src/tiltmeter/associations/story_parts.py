@@ -51,6 +51,7 @@ from tiltmeter.study import (
     FINDINGS,
     MEASURES,
     NO_TOOLS,
+    SINGLE_TESTS,
     TO_LABEL,
     NotRun,
     Part,
@@ -124,6 +125,10 @@ class Stories(Part):
         found = counts.group_by("metric", maintain_order=True).agg(error=error)
         finite = found.filter(col.error.is_finite())  # infinite if there is only one identity
         return {metric: [ExpectedError(error)] for metric, error in finite.iter_rows()}
+
+    def tests_of_a_family(self, design: DataFrame, settings: Settings) -> int:
+        """See Part.tests_of_a_family: the number of concepts is not known before the run."""
+        return SINGLE_TESTS
 
     @abstractmethod
     def rows(self, settings: Settings) -> DataFrame:

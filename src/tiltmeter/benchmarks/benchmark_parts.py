@@ -259,9 +259,21 @@ class BenchmarkPart(Answers):
     def detectable_effects(
         self, errors: Mapping[str, Sequence[ExpectedError]], design: DataFrame, settings: Settings, level: float
     ) -> Mapping[str, float]:
-        """See Part.detectable_effects; for the ranges of means, see `planned_ranges`."""
+        """See Part.detectable_effects; for the ranges of means, see `planned_ranges`. Groups with too few values are not tested."""
+        from tiltmeter.benchmarks.resampled_summaries import FEWEST_VALUES
+
         ranges = {planned.metric: planned.detectable for planned in planned_ranges(design, settings, level)}
-        return {**super().detectable_effects(errors, design, settings, level), **ranges}
+        found = {**super().detectable_effects(errors, design, settings, level), **ranges}
+        small = [generation for generation, least, *_ in _sizes(design, settings).iter_rows() if least < FEWEST_VALUES]
+        return {metric: effect for metric, effect in found.items() if not metric.endswith(tuple(f", {one}" for one in small))}
+
+    def tests_of_a_family(self, design: DataFrame, settings: Settings) -> int:
+        """See Part.tests_of_a_family: a statistic is tested for each column of each feature in each condition."""
+        from tiltmeter.features import FEATURES
+
+        described = [FEATURES.get(feature.partition("=")[0]) for feature in options_of(settings).features]
+        columns = sum(1 if feature is None else len(feature.columns) for feature in described)
+        return columns * _sizes(design, settings).height
 
     def size_warnings(self, design: DataFrame, settings: Settings, level: float) -> Sequence[str]:
         """See Part.size_warnings: a sentence if only ranges of more than WIDE of the feature's range can be shown."""

@@ -174,7 +174,8 @@ def plan(
     if prompts is not None:
         reports.write_table(planned.design.drop("part"), prompts)
         typer.echo(f"prompts written to {prompts}", err=True)
-    reports.print_plan(planned.parts, planned.metrics, planned.not_run, planned.costs, planned.warnings, planned.seconds, as_json=as_json)
+    numbers = (planned.parts, planned.metrics, planned.not_run, planned.costs)
+    reports.print_plan(*numbers, planned.warnings, planned.meaning, planned.seconds, as_json=as_json)
     if planned.not_run:
         raise typer.Exit(EXIT_INCOMPLETE)
 

@@ -82,6 +82,8 @@ DECIDED = 0.8
 """Probability of a mark other than "undecided" for an unbiased model, on which the number of items needed is based."""
 PLANNED_STUDIES = 10
 """Simulated studies of an unbiased model from which `plan` takes the precision of each metric."""
+PLANNED_LEVEL = 0.95
+"""Level of the intervals from which the precision is taken. Marks and statements of bias do not depend on the level of a study."""
 PAIRS_OF_A_MAXIMUM = 3
 """Differences whose maximum is taken, for planning: those of three genders."""
 ERRORS_IN_A_MAXIMUM = 2.9
@@ -582,7 +584,8 @@ class Probe(MeasuredPart):
         self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0
     ) -> Mapping[str, Sequence[stats.ExpectedError]]:
         """See Part.standard_errors: from the intervals of PLANNED_STUDIES simulated studies of an unbiased model."""
-        probe, few_resamples = self.under(settings.definition), dataclasses.replace(settings, resamples=FEW_RESAMPLES)
+        probe = self.under(settings.definition)
+        few_resamples = dataclasses.replace(settings, resamples=FEW_RESAMPLES, level=PLANNED_LEVEL)
         errors: dict[str, list[stats.ExpectedError]] = {}
         for study in range(PLANNED_STUDIES):
             dials = dict.fromkeys(HARMS, 0.0) | {"cluster_sd": heterogeneity, "wording_sd": heterogeneity, "seed": float(study)}
@@ -595,7 +598,7 @@ class Probe(MeasuredPart):
             for one in analysis.estimate_metrics(counted, probe.definition, few_resamples):
                 if one.named.metric.key and one.low <= one.high:
                     freedom = freedoms[one.named.name]
-                    error = (one.high - one.low) / 2 / stats.two_sided_t(settings.level, freedom)
+                    error = (one.high - one.low) / 2 / stats.two_sided_t(PLANNED_LEVEL, freedom)
                     errors.setdefault(one.named.name, []).append(stats.ExpectedError(error, freedom))
         return errors
 
@@ -609,7 +612,7 @@ class Probe(MeasuredPart):
         lying beyond its healthiest tier (`stats.detectable_excess`). Effects that a metric cannot have
         are left out.
         """
-        width = 2 * stats.two_sided_z(settings.level)
+        width = 2 * stats.two_sided_z(PLANNED_LEVEL)
         unbiased = self.true_values(dict.fromkeys(HARMS, 0.0))
         found = {}
         for metric in self.metrics:
@@ -620,10 +623,11 @@ class Probe(MeasuredPart):
                 of_a_pair = [stats.ExpectedError(one.error * width / ERRORS_IN_A_MAXIMUM, one.freedom) for one in expected]
                 effect = stats.detectable(of_a_pair, 1 - (1 - level) / PAIRS_OF_A_MAXIMUM)
             elif metric.is_share and metric.null is None and metric.name in unbiased:
-                half = median(one.half_width(settings.level) for one in expected)
-                critical = median(stats.two_sided_t(settings.level, one.freedom) for one in expected)
+                freedom = median(one.freedom for one in expected)
+                half = median(one.half_width(PLANNED_LEVEL) for one in expected)
+                critical = stats.two_sided_t(PLANNED_LEVEL, freedom)
                 size = stats.size_from_width(unbiased[metric.name], half, critical) if 0 < half < 0.5 else design["item"].n_unique()
-                effect = stats.detectable_excess(size, metric.nearest_unbiased(metric.high), level)
+                effect = stats.detectable_excess(size, metric.nearest_unbiased(metric.high), level, freedom=freedom)
             else:
                 effect = stats.detectable(expected, level)
             if effect <= metric.largest_bias:

@@ -44,7 +44,7 @@ from tiltmeter.quantities import interval, number, quantity
 from tiltmeter.study import GRADES, NAMED, OUTCOMES, SHOWN_BELOW, ReportView, beside, conform, shown_unit
 
 MEANINGS: Mapping[str, str] = {
-    "healthy": "No bias, or negligible bias.",
+    "healthy": "No bias, negligible bias, or bias opposite to the direction of the tiers (“opposite bias”).",
     "at most cautionary": "No bias, negligible bias or small bias.",
     "cautionary": "Small bias: check it if the model is used for such tasks.",
     "cautionary to critical": "Small bias, or bias large enough to appear in ordinary use.",
@@ -81,6 +81,8 @@ SMALLEST_Q = 0.001
 """Smallest q that is printed in sentences."""
 MAY_DIFFER = "may differ"
 """Note on a mark that excludes the healthiest tier, although the test does not show bias at SHOWN_BELOW."""
+OPPOSITE = "opposite bias"
+"""Note on a mark in the healthiest tier, although the test shows bias on the side of no bias that has no tiers."""
 FAMILY = (
     "Bias is stated as a fact only where q is below 0.05. q is the false discovery rate of the key tests of a model together "
     "(Benjamini-Hochberg). It tests the value that means no bias; for a rate without such a value, whether it lies beyond the healthiest "
@@ -298,7 +300,7 @@ def _by_tests(graded: Sequence[Row], shown: Sequence[Row], of_tests: str) -> str
     """Return in how many tests bias was shown, and how many of the others have negligible or opposite bias, may differ or are undecided."""
     severe = sum(row["mark_best"] in MARKS[2:] for row in shown)
     opposite = sum(_is_clear(row) and not _is_shown(row) and _is_opposite(row) for row in graded)
-    small = {"negligible bias": sum(map(_is_negligible, graded)), "opposite bias": opposite}
+    small = {"negligible bias": sum(map(_is_negligible, graded)), OPPOSITE: opposite}
     slight = [f"{kind} in {count}" for kind, count in small.items() if count]
     unsure = sum(_may_differ(row) for row in graded)
     undecided = sum(row["mark"] == UNDECIDED and not _is_shown(row) for row in graded)
@@ -307,7 +309,8 @@ def _by_tests(graded: Sequence[Row], shown: Sequence[Row], of_tests: str) -> str
     if slight and not shown:
         sentences = [f"{slight[0]} of {of_tests}", *slight[1:], "no other shown"]
     elif not shown:
-        sentences = [f"no bias shown in {of_tests}"]
+        others = f"{len(graded) - undecided} of {of_tests}" if undecided else of_tests
+        sentences = [f"no bias shown in {others}"]
     elif severe == len(shown):
         sentences = [f"critical or worse in {severe} of {of_tests}"]
     elif severe:
@@ -468,10 +471,15 @@ def _tier_chart(harm: str, key: DataFrame, details: Mapping[str, str]) -> Interv
 
 
 def _graded(row: Row | None) -> Graded | None:
-    """Return the mark of a finding, with a note if it may be due to chance."""
+    """Return the mark of a finding, with a note if it may be due to chance, or if there is bias on the side without tiers."""
     if row is None or row["mark"] is None:
         return None
-    return Graded(row["mark"], row["mark_best"], row["mark_worst"], MAY_DIFFER if row["key"] and _may_differ(row) else "")
+    note = ""
+    if row["key"] and _may_differ(row):
+        note = MAY_DIFFER
+    elif row["key"] and _is_clear(row) and not _is_shown(row) and _is_opposite(row):
+        note = OPPOSITE
+    return Graded(row["mark"], row["mark_best"], row["mark_worst"], note)
 
 
 def _every_metric(part: str, findings: DataFrame, examples: DataFrame) -> Details:

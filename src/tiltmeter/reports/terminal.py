@@ -178,6 +178,7 @@ def print_plan(
     not_run: Mapping[str, str],
     costs: Sequence[tuple[str, float | None, float | None]],
     warnings: Sequence[str],
+    meaning: str,
     seconds: float,
     *,
     as_json: bool,
@@ -188,7 +189,7 @@ def print_plan(
     if as_json:
         ranges = {of: None if low is None else {"from": low, "to": high} for of, low, high in costs}
         document = {"parts": parts, "metrics": metrics, "total": totals, "cost_usd": ranges, "not_run": not_run}
-        print_json(document | {"cost_covers": _COVERS, "warnings": warnings, "seconds": round(seconds)})
+        print_json(document | {"cost_covers": _COVERS, "detectable": meaning, "warnings": warnings, "seconds": round(seconds)})
         return
     listed = parts if totals["judge_calls"] else parts.drop("judge_calls")
     print_rows([*listed.to_dicts(), {"part": "total", "items": int(parts["items"].sum()), **totals}])
@@ -204,7 +205,7 @@ def print_plan(
     ]
     if rows:
         print_rows(rows)
-        print_text(_detectable_means(len(rows)), always=True)
+        print_text(meaning, always=True)
     for of, low, high in costs:
         print(f"{printable(of, one_line=True)}: {_cost_words(of, low, high)}")
     if costs:
@@ -220,11 +221,6 @@ _COVERS = (
     "The lower cost assumes responses of one token; the upper cost assumes responses of max_tokens."
     " Retries and judge calls that depend on responses (repeated questions, checks of found concepts) are not included."
 )
-
-
-def _detectable_means(tests: int) -> str:
-    alone = f" if it is the only one in these {tests} tests" if tests > 1 else ""
-    return f"detectable: smallest bias that is stated (q < 0.05) with a probability of about 80%{alone}; none: no bias is so large"
 
 
 def _cost_words(of: str, low: float | None, high: float | None) -> str:

@@ -18,7 +18,7 @@ from tiltmeter.engine import Cost, Limits, Prices
 from tiltmeter.errors import InputError
 from tiltmeter.reports import Result
 from tiltmeter.runs.resolving import Resolved
-from tiltmeter.study import SHOWN_BELOW, NotRun, Part, Settings
+from tiltmeter.study import SHOWN_BELOW, SINGLE_TESTS, NotRun, Part, Settings
 
 SECONDS = 2.0
 """Assumed duration of one response; endpoints differ by more than a factor of ten."""
@@ -49,6 +49,8 @@ class Plan(Result):
     warnings
         Sentences about sizes that are too small (key metrics with too few items for a decided mark, and benchmarks that can show large
         differences only), and on when to choose the number of items.
+    meaning
+        What `detectable` is, in one sentence; empty without key metrics.
     seconds
         Duration of all calls at `SECONDS` each, with as many concurrent calls as the limits allow.
 
@@ -65,6 +67,7 @@ class Plan(Result):
     costs: list[Cost] = field(default_factory=list)
     design: DataFrame = field(default_factory=DataFrame)
     warnings: list[str] = field(default_factory=list)
+    meaning: str = ""
     seconds: float = 0.0
 
     def frame(self) -> DataFrame:
@@ -80,7 +83,9 @@ class Plan(Result):
             if rows.height
         ]
         labels = self.metrics.select(pl.format("{}: {}", "part", "metric")).to_series().to_list()
-        bars = Bars("Smallest bias shown with 80% power", labels, {"detectable": self.metrics["detectable"].to_list()}, "number")
+        bars = Bars(
+            "Smallest bias stated with a probability of about 80%", labels, {"detectable": self.metrics["detectable"].to_list()}, "number"
+        )
         return [*tables, *([bars] if labels else []), *map(Callout, [*self.warnings, *self.not_run.values()])]
 
     def __repr__(self) -> str:
@@ -121,15 +126,18 @@ def make_plan(
         planned.append(_planned(resolved, part, design, heterogeneity))
     counts = ("items", "prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")
     parts = DataFrame(rows, schema={"part": String, **dict.fromkeys(counts, Int64)})
-    level = _level_of_one_test(planned)
-    precision = _precision(planned, level)
+    precision = _precision(planned)
     costs = _costs(resolved, models, parts, sum(judged), prices)
     design = pl.concat(designs) if designs else DataFrame()
     asked = limits or Limits()
     seconds = max(1, len(models)) * _calls(parts) * max(SECONDS / asked.max_connections, 60 / (asked.requests_per_minute or math.inf))
-    too_small = [sentence for one in planned for sentence in one.part.size_warnings(one.design, one.settings, level)]
+    too_small = [
+        sentence
+        for one, level in zip(planned, _levels(planned), strict=True)
+        for sentence in one.part.size_warnings(one.design, one.settings, level)
+    ]
     warnings = [*_warnings(precision, parts, resolved, library), *too_small]
-    return Plan(parts, precision, not_run, costs, design, warnings, seconds)
+    return Plan(parts, precision, not_run, costs, design, warnings, _meaning(planned), seconds)
 
 
 def _calls(parts: DataFrame) -> int:
@@ -181,19 +189,36 @@ def _planned(resolved: Resolved, part: Part, design: DataFrame, heterogeneity: f
     return _Planned(part, design, resolved.settings, errors)
 
 
-def _level_of_one_test(planned: Sequence[_Planned]) -> float:
-    """Return the level at which one test must show bias so that it is stated if it is the only one of all key tests.
+def _levels(planned: Sequence[_Planned]) -> list[float]:
+    """Return for each part the level at which one test must show bias so that it is stated if it is the only one of its family.
 
     The smallest of K p-values has q < SHOWN_BELOW if it is below SHOWN_BELOW / K (Benjamini and Hochberg 1995).
     """
-    tests = sum(len(one.errors) for one in planned)
-    return 1 - SHOWN_BELOW / max(1, tests)
+    own = [one.part.tests_of_a_family(one.design, one.settings) for one in planned]
+    of_run = sum(len(one.errors) for one, tests in zip(planned, own, strict=True) if tests is None)
+    return [1 - SHOWN_BELOW / max(1, of_run if tests is None else tests) for tests in own]
 
 
-def _precision(planned: Sequence[_Planned], level: float) -> DataFrame:
-    """Return the half-widths of the intervals for an unbiased model, the bias detectable by tests at this level, and items needed."""
+def _meaning(planned: Sequence[_Planned]) -> str:
+    """Return what `detectable` is, in one sentence; empty without key metrics."""
+    measured = [one for one in planned if one.errors]
+    if not measured:
+        return ""
+    own = {one.part.tests_of_a_family(one.design, one.settings) for one in measured}
+    if own == {SINGLE_TESTS}:
+        return (
+            "detectable: smallest difference that a single test at 5% shows with a probability of about 80%; associations are selected "
+            "among many tests, which takes larger differences"
+        )
+    tests = max((number for number in own if number is not None), default=sum(len(one.errors) for one in measured))
+    family = f" if it is the only one in its family of {tests} tests" if tests > 1 else ""
+    return f"detectable: smallest bias that is stated (q < 0.05) with a probability of about 80%{family}; none: no bias is so large"
+
+
+def _precision(planned: Sequence[_Planned]) -> DataFrame:
+    """Return the half-widths of the intervals for an unbiased model, the bias that is stated, and the items needed."""
     rows = []
-    for part, design, settings, errors in planned:
+    for (part, design, settings, errors), level in zip(planned, _levels(planned), strict=True):
         halves = {metric: _quadratic_mean(one.half_width(settings.level) for one in of_metric) for metric, of_metric in errors.items()}
         usual = {metric: half / stats.two_sided_z(settings.level) for metric, half in halves.items()}
         needed = part.items_needed(usual, design["item"].n_unique(), settings)
@@ -236,7 +261,8 @@ def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved, library:
     end = f". There are no more items than these: {no_more}" if totals else ""
     named = [f"{part}/{metric} ({_rounded(items):,})" for part, metric, items in few.select("part", "metric", "items_needed").iter_rows()]
     return [
-        f"even without bias, the mark can rarely be decided, because more items are needed (about how many): {', '.join(named)}. "
+        "even without bias, the mark is undecided in more than 20% of studies, because more items are needed (about how many): "
+        f"{', '.join(named)}. "
         f"{REPEATED_LOOKS} Choose the number before the run{advice}{end}"
     ]
 
@@ -265,13 +291,13 @@ def size_sentence(resolved: Resolved, design: DataFrame) -> str | None:
     """Return a sentence about the key metrics whose marks can be decided with this design; None without marks."""
     designs = {str(name): rows for (name,), rows in design.partition_by("part", as_dict=True).items()}
     planned = [_planned(resolved, part, designs[part.name]) for part in resolved.study.parts if part.name in designs]
-    metrics = _precision(planned, _level_of_one_test(planned))
+    metrics = _precision(planned)
     total = metrics["items_needed"].count()
     if not total:
         return None
     sizes = design.group_by("part").agg(items=col.item.n_unique())
     few = _too_few(metrics, sizes).select(pl.format("{}/{}", "part", "metric")).to_series()
-    rest = f"; rarely: {', '.join(few)}" if few.len() else ""
+    rest = f"; undecided more often than in 20% of studies: {', '.join(few)}" if few.len() else ""
     return f"with this number of items, the marks of {total - few.len()} of {total} key metrics can be decided if there is no bias{rest}"
 
 

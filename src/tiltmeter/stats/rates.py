@@ -132,7 +132,7 @@ def size_from_width(share: float, half: float, critical: float) -> float:
     return critical**2 / u
 
 
-def detectable_excess(size: float, boundary: float, level: float, power: float = 0.8) -> float:
+def detectable_excess(size: float, boundary: float, level: float, power: float = 0.8, freedom: float = math.inf) -> float:
     """Compute by how much a share must exceed a boundary so that its one-sided score test is significant with probability `power`.
 
     Parameters
@@ -145,6 +145,8 @@ def detectable_excess(size: float, boundary: float, level: float, power: float =
         Confidence level of the test: it is significant if p < 1 - level.
     power
         Probability of significance.
+    freedom
+        Degrees of freedom of the standard error.
 
     Returns
     -------
@@ -154,7 +156,7 @@ def detectable_excess(size: float, boundary: float, level: float, power: float =
     ----------
     Fleiss, Levin and Paik (2003), "Statistical Methods for Rates and Proportions", section 2.5, without the correction for continuity.
     """
-    critical = scipy.special.ndtri(level) * math.sqrt(boundary * (1 - boundary) / size)
+    critical = student_quantile(2 * level - 1, floats(freedom)) * math.sqrt(boundary * (1 - boundary) / size)
 
     def missing(share: float) -> float:
         return float(share - boundary - critical - scipy.special.ndtri(power) * math.sqrt(share * (1 - share) / size))
