@@ -254,6 +254,16 @@ def test_a_reader_that_leaves_is_no_failure(tmp_path: Path, environment: dict[st
     assert (process.returncode, complaint) == (0, "")
 
 
+def test_the_report_is_there_although_the_reader_of_the_screen_leaves(tmp_path: Path, environment: dict[str, str]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = ["run", "genderbench/direct", "-m", "sim/fair", "--limit", "5", "--out", "run"]
+    with begin(command, tmp_path, environment, stdout=write) as process:
+        os.close(write)
+        process.communicate()
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="browsers are opened by xdg-open")
 def test_the_report_is_opened_if_wanted(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     opener = tmp_path / "bin" / "xdg-open"

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
 
 def finish(run: runs.Run, *, show: bool = False) -> None:
-    """Print problems and findings, write the report page, open it if wanted, and exit with the status of the run."""
+    """Write the report page, print problems and findings, open the page if wanted, and exit with the status of the run.
+
+    The page is written first, because printing ends the command if the reader of a pipe has closed it.
+    """
     report = run.report_of()
+    page = run.folder.write_page(report)
     reports.print_problems(run.problems)
     reports.print_blocks(report.blocks)
-    page = run.folder.write_page(report)
     typer.echo(f"\nrun     {run.place}\nreport  {page}")
     if show:
         typer.launch(str(page))
