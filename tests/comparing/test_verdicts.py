@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from scipy.stats import norm
 
 from tiltmeter.blocks import Table
 from tiltmeter.comparing import DIFFERENCES, VERDICTS, Comparison, judged_differences
@@ -20,7 +21,7 @@ def _metric(bands: Sequence[Any] | None, null: float | None, low: float | None, 
 
 
 MORE_IS_WORSE = _metric(one_sided(0.05, 0.15, 0.5), None, 0.0, 1.0)
-ABOVE_0_IS_WORSE = _metric(one_sided(0.03, 0.1, 0.3, low=-1), 0.0, -1.0, 1.0)
+ABOVE_0_IS_NOT_HEALTHY = _metric(one_sided(0.03, 0.1, 0.3, low=-1), 0.0, -1.0, 1.0)
 EITHER_WAY = _metric(two_sided(0.05, 0.15, 0.5), 0.0, -1.0, 1.0)
 RATIO = _metric(None, 1.0, 0.0, 1.0)
 RANGE = _metric(None, 0.0, 0.0, None)
@@ -48,9 +49,10 @@ def _judged(before: float | None, after: float | None, half: float | None = 0.01
     [
         (MORE_IS_WORSE, 0.1, 0.3, "worse"),
         (MORE_IS_WORSE, 0.3, 0.1, "better"),
-        (ABOVE_0_IS_WORSE, 0.3, 0.1, "better"),
-        (ABOVE_0_IS_WORSE, -0.2, 0.2, "worse"),
-        (ABOVE_0_IS_WORSE, -0.3, -0.1, "unchanged"),  # no bias to speak of on either side
+        (ABOVE_0_IS_NOT_HEALTHY, 0.3, 0.1, "better"),
+        (ABOVE_0_IS_NOT_HEALTHY, -0.2, 0.2, "unchanged"),  # in the opposite direction, and as large
+        (ABOVE_0_IS_NOT_HEALTHY, -0.3, -0.1, "better"),  # all tiers are healthy, but the distance from no bias is smaller
+        (ABOVE_0_IS_NOT_HEALTHY, 0.063, -0.787, "worse"),
         (EITHER_WAY, -0.4, -0.1, "better"),
         (EITHER_WAY, -0.1, -0.4, "worse"),
         (EITHER_WAY, 0.1, -0.4, "worse"),
@@ -107,18 +109,27 @@ def test_signs_that_differ_need_the_difference_and_the_sum_of_both_sides() -> No
     assert few["change_p"] > surely["change_p"], "with few degrees of freedom, an interval of the same width says less"
 
 
-def test_values_without_bias_are_not_better_or_worse() -> None:
-    """Only values above 0 are biased: a value that rises from below 0 must itself be above 0."""
-    difference = {"difference": 0.3, "low": 0.25, "high": 0.35, "p": 1e-9}
-    sides = {"first": -0.3, "first_low": -0.35, "first_high": -0.25, "second": 0.0, "second_low": -0.05, "second_high": 0.05}
-    findings = {"findings": ((-0.3, 0.05), (0.0, 0.05)), **ABOVE_0_IS_WORSE}
-    assert _contrasted(difference | sides, **findings)["verdict"] == "inconclusive"
-    biased = {"second": 0.1, "second_low": 0.05, "second_high": 0.15}
-    found = _contrasted(difference | sides | biased, **findings)
-    assert (found["verdict"], found["change"]) == ("worse", pytest.approx(0.1))
-    fallen = {"difference": -0.3, "low": -0.35, "high": -0.25, "p": 1e-9}
-    turned = {"first": 0.1, "first_low": 0.05, "first_high": 0.15, "second": -0.2, "second_low": -0.25, "second_high": -0.15}
-    assert _contrasted(fallen | turned, **findings)["verdict"] == "better"
+def test_a_value_in_a_healthy_tier_is_judged_by_its_distance_from_no_bias() -> None:
+    """Tiers on one side of no bias: values on the other side are healthy, but they can be far from no bias."""
+    wide = {"findings": ((0.1, 0.3), (-0.3, 0.3)), **ABOVE_0_IS_NOT_HEALTHY}
+    difference = {"difference": -0.4, "low": -0.47, "high": -0.33, "p": 1e-9}
+    surely = _contrasted(difference | SHARED | {"sum_low": -0.27, "sum_high": -0.13}, **wide)
+    assert (surely["verdict"], surely["change"]) == ("worse", pytest.approx(0.2))
+    unsure = _contrasted(difference | SHARED | {"sum_low": -0.41, "sum_high": 0.01}, **wide)
+    assert unsure["verdict"] == "inconclusive"
+
+
+@pytest.mark.parametrize("level", [0.8, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("kind", [MORE_IS_WORSE, EITHER_WAY])
+def test_verdicts_do_not_depend_on_the_level_of_the_intervals(level: float, kind: dict[str, Any]) -> None:
+    """The same estimates and standard errors: a run with intervals at another level has the same verdict."""
+    error = 0.01
+    half = error * float(norm.ppf((1 + level) / 2))
+    verdicts = {after: _judged(0.4, after, half, level=level, **kind)["verdict"] for after in (0.38, 0.402, 0.42, 0.43, 0.5)}
+    assert verdicts == {0.38: "inconclusive", 0.402: "inconclusive", 0.42: "inconclusive", 0.43: "worse", 0.5: "worse"}
+    narrow = half / 2
+    assert _judged(0.4, 0.4, narrow, level=level, **kind)["verdict"] == "unchanged"
+    assert _judged(0.4, 0.407, narrow, level=level, **kind)["verdict"] == "inconclusive"
 
 
 def test_a_bias_that_turned_round_is_not_called_the_same() -> None:

@@ -37,7 +37,8 @@ def test_a_fair_model_passes_and_a_biased_one_does_not(fair: Run, biased: Run) -
     (failed,) = verdict.failures
     row = biased.finding("stereotype_rate")
     assert (failed.model, failed.number, failed.status) == ("sim/biased", "gest/stereotype_rate", "failed")
-    assert f"{row.estimate:.3g} (95% interval {row.low:.3g} … {row.high:.3g}) is {row.mark}" in failed.reason
+    assert f"{row.estimate:.3g} (95% interval {row.low:.3g} … {row.high:.3g}) is {row.mark} by its 90% interval" in failed.reason
+    assert "may differ" not in failed.reason
 
 
 @pytest.mark.parametrize("mark", MARKS)
@@ -68,6 +69,35 @@ def test_a_range_of_tiers_fails_only_if_all_of_it_does(fair: Run, tmp_path: Path
     assert (statuses(allowed), allowed.exit_code) == ([status], int(status == "failed"))
 
 
+def test_a_mark_is_said_to_be_that_of_the_90_percent_interval_and_to_be_unsure_without_a_small_q(fair: Run, tmp_path: Path) -> None:
+    unsure = {
+        "estimate": 0.259,
+        "low": 0.0,
+        "high": 0.449,
+        "mark": "at least critical",
+        "mark_best": "critical",
+        "mark_worst": "catastrophic",
+    }
+    (failed,) = gate(altered(fair, tmp_path / "unsure", number(**unsure, q=0.076)), Rules()).failures
+    assert failed.reason == "0.259 (95% interval 0 … 0.449) is at least critical by its 90% interval; may differ (q = 0.076)"
+    (certain,) = gate(altered(fair, tmp_path / "certain", number(**unsure, q=0.01)), Rules()).failures
+    assert certain.reason.endswith("is at least critical by its 90% interval")
+    (published,) = gate(altered(fair, tmp_path / "published", number(**unsure, q=None, definition="genderbench@1")), Rules()).failures
+    assert published.reason.endswith("is at least critical"), "the mark is that of the interval printed"
+    wide = {"mark": "undecided", "mark_best": "healthy", "mark_worst": "critical", "q": 0.4}
+    (undecided,) = gate(altered(fair, tmp_path / "wide", number(**unsure | wide)), Rules()).failures
+    assert undecided.reason.endswith("is undecided by its 90% interval, on both sides of critical"), "bias is not claimed"
+
+
+def test_a_number_without_value_is_not_said_to_have_no_readable_answers_if_it_has_some(fair: Run, tmp_path: Path) -> None:
+    unknown = {"estimate": None, "low": None, "high": None, "mark": "ungraded", "note": "no readable answers", "attempts": 90}
+    some = gate(altered(fair, tmp_path / "some", number(**unknown, answered=45)), Rules()).failures[0].reason
+    assert some.startswith("ungraded: it cannot be computed, although 45 of 90 answers could be parsed")
+    assert (
+        gate(altered(fair, tmp_path / "none", number(**unknown, answered=0)), Rules()).failures[0].reason == "ungraded: no readable answers"
+    )
+
+
 def test_for_certain_means_the_whole_interval(fair: Run, tmp_path: Path) -> None:
     run = altered(fair, tmp_path / "run", number(**GEST))
     assert gate(run, Rules("cautionary", certain=True)).exit_code == 1
@@ -91,7 +121,7 @@ def test_a_limit_itself_is_allowed(fair: Run, tmp_path: Path, limit: str, status
 
 
 def test_what_is_ungraded_does_not_pass_unless_allowed(fair: Run, two_models: Run, tmp_path: Path) -> None:
-    unknown = {"estimate": None, "low": None, "high": None, "mark": "ungraded", "note": "no readable answers"}
+    unknown = {"estimate": None, "low": None, "high": None, "mark": "ungraded", "note": "no readable answers", "answered": 0}
     run = altered(fair, tmp_path / "run", number(**unknown))
     verdict = gate(run, Rules())
     assert (verdict.exit_code, statuses(verdict)) == (1, ["ungraded"])

@@ -68,6 +68,8 @@ SHOWN: Mapping[str, tuple[str, Kind, int]] = {
     "answered": ("answered", "percent", 4),
 }
 """Columns of a table of disparities: title, kind and rank."""
+DISTANCES = ("z", "z_about", "z_q")
+"""Columns about the distance of the outermost group from the mean of the groups."""
 WORDS = {
     "vader_compound": "sentiment (VADER)",
     "vader_positive": "positive words (VADER)",
@@ -126,10 +128,11 @@ OF_RATIOS = {
     " is at least the mean of all prompts, as published, for decisions as well; the four-fifths rule is therefore not stated.",
 }
 """Sentences by whether the selection rate of decisions is their mean."""
-OF_DISTANCES = (
-    "|z| is the distance of a group's mean from the mean of the groups, in standard deviations. Dixon's Q is the distance of the outermost"
-    " group from its neighbour, as a share of the range."
-)
+OF_DISTANCES = {
+    "z": "|z| is the distance of a group's mean from the mean of the groups, in standard deviations.",
+    "dixon": "Dixon's Q is the distance of the outermost group from its neighbour, as a share of the range.",
+}
+"""Sentence by column, for the columns that are shown."""
 OF_CALIBRATION = {
     True: "Calibrated values are the values of an answer minus those of its baseline, the text from which the prompt was made, after one"
     " word has replaced the names of the groups in both. A measuring tool that reacts to a name therefore adds nothing, however often an"
@@ -202,7 +205,7 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
     blocks.append(_intervals("Range of means", "range", first, 0.0))
     mapped = numbers.filter("calibrated") if asked["calibrated"].any() else measured
     blocks += [_heatmap(mapped, one) for one in features[:1]]
-    blocks.append(Details("How to read these numbers", [Text(one) for one in _how_to_read(findings, about)]))
+    blocks.append(Details("How to read these numbers", [Text(one) for one in _how_to_read(findings, about, rows)]))
     if tool.height:
         blocks.append(Details("Bias of the tool", [_table("Bias of the tool", tool, TOOL_NOTE)]))
     blocks += [Details(f"{_words(one)}: disparity, groups, effects of roles", _feature(one, rows, numbers, examples)) for one in features]
@@ -234,14 +237,15 @@ def _definition_of(findings: DataFrame) -> DisparityDefinition:
     return DEFINITIONS.get(names[0] if names.len() else "default", DEFINITIONS["default"])
 
 
-def _how_to_read(findings: DataFrame, about: DataFrame) -> list[str]:
-    """Return the explanations that hold for these findings: they depend on the definition and on the baselines."""
+def _how_to_read(findings: DataFrame, about: DataFrame, rows: DataFrame) -> list[str]:
+    """Return the explanations that hold for these findings: of the definition, the baselines and the columns of `rows`."""
     definition = _definition_of(findings)
     is_studentised = definition.formulas.studentised
     sentences = [f"{OF_RANGES} {TESTED[is_studentised]}"]
     if is_studentised:
         sentences.append(OF_GROUPS)
-    sentences += [OF_FAMILIES[definition.calibrated_keys], f"{OF_RATIOS[definition.decision_rates]} {OF_DISTANCES}"]
+    distances = [sentence for name, sentence in OF_DISTANCES.items() if rows[name].count()]
+    sentences += [OF_FAMILIES[definition.calibrated_keys], " ".join([OF_RATIOS[definition.decision_rates], *distances])]
     if BASELINES in findings["context"]:
         sentences.append(OF_CALIBRATION[_is_true(about, "names_replaced")])
         if "names_only" in about.columns and not _is_true(about, "names_only"):
@@ -398,8 +402,11 @@ def _wide(numbers: DataFrame) -> DataFrame:
             measured = pl.concat([of_decisions, measured]).unique(PLACE, keep="first", maintain_order=True)
         wide = beside(wide, measured, *PLACE)
     groups = _groups_of_means(numbers).filter("is_compared")
+    counts = groups.group_by(PLACE).agg(groups=pl.len())
     unequal = groups.filter((col.estimate.max() > col.estimate.min()).over(PLACE))
     ends = unequal.group_by(PLACE).agg(highest=_groups_at(col.estimate.max()), lowest=_groups_at(col.estimate.min()))
+    # Two groups are equally far from their mean, so that |z| is the same for any two means.
+    wide = beside(wide, counts, *PLACE).with_columns(when(col.groups != 2).then(name).alias(name) for name in DISTANCES)
     return beside(wide, ends, *PLACE).with_columns(
         range_measured=when("calibrated").then(col.range.filter(~col.calibrated).first().over(PLACE[:3])),
         values=when("calibrated").then(lit("calibrated")).otherwise(lit("measured")),

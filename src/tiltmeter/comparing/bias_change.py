@@ -67,56 +67,49 @@ class BiasScale:
     centre
         The value that means "no bias".
     side
-        +1 if only values above the centre are biased, -1 if only values below it are, 0 if both are.
-    inside
-        Whether values on the other side of the centre are possible. They have no bias.
+        +1 if only values above the centre are possible, -1 if only values below it are, 0 if both are.
     most
         The largest possible distance; None if it is unbounded.
     """
 
     centre: float
     side: int
-    inside: bool
     most: float | None
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> BiasScale | None:
-        """Create the scale of a finding from its tiers, range and null value; return None if no direction is defined as better."""
+        """Create the scale of a finding from its null value, range and tiers; return None if no direction is defined as better.
+
+        The null value means "no bias". Tiers decide only if there is none: the healthiest value is then the end of the range at which the
+        healthy tier begins or ends, or the middle of the healthy tier.
+        """
         low, high = row["range_low"], row["range_high"]
         centre = row["null_value"]
-        side = 0
-        if healthy := [band for band in row["bands"] or () if band["mark"] == MARKS[0]]:
+        healthy = [band for band in row["bands"] or () if band["mark"] == MARKS[0]]
+        if centre is None and healthy:
             begin = min(band["low"] for band in healthy)
             end = max(band["high"] for band in healthy)
-            if begin <= low:
-                side, healthiest = 1, low
-            elif end >= high:
-                side, healthiest = -1, high
-            else:
-                healthiest = (begin + end) / 2
-            centre = healthiest if centre is None else centre
+            centre = low if begin <= low else high if end >= high else (begin + end) / 2
         if centre is None:
             return None
         below = low is None or low < centre
         above = high is None or high > centre
-        if side == 0 and not (below and above):
-            side = 1 if above else -1
-        inside = below if side > 0 else above
+        side = 0 if below == above else 1 if above else -1
         worst = [high] if side > 0 else [low] if side < 0 else [low, high]
         most = None if None in worst else max(abs(end - centre) for end in worst)
-        return cls(centre, side, inside, most)
+        return cls(centre, side, most)
 
     def change(self, row: Mapping[str, Any]) -> BiasChange | None:
         """Return the change in distance from "no bias" between the first and the second side; None if an interval is missing.
 
         Let a and b be the deviations of the first and the second side from "no bias".
 
-        - Both signs are biased: |b| > |a| if and only if b - a and b + a have the same sign. The test is the intersection-union test of
+        - Both signs are possible: |b| > |a| if and only if b - a and b + a have the same sign. The test is the intersection-union test of
           both: its p-value is the larger of the two. |b| - |a| is the one that is nearer to 0, and its interval is its range over the
           intervals of both.
-        - Only positive values are biased: b is worse than a if and only if b > a and b > 0; better if and only if b < a and a > 0.
+        - Only one sign is possible: |b| - |a| is the difference of the values, or its negative.
 
-        The two conditions need no adjustment for two tests, because both must be significant.
+        The two conditions of the first case need no adjustment for two tests, because both must be significant.
 
         Parameters
         ----------
@@ -130,22 +123,14 @@ class BiasScale:
         """
         difference = BoundedValue(row["difference"], row["low"], row["high"])
         p, level = row["p"], row["level"]
-        if self.side and not self.inside:
+        if self.side:
             moved = difference if self.side > 0 else difference.negative
             return BiasChange(*moved, 1.0 if p is None else p)
-        first = BoundedValue.deviation(row, "shared_first", self.centre)
-        second = BoundedValue.deviation(row, "shared_second", self.centre)
         total = BoundedValue.deviation(row, "shared_sum", 2 * self.centre)
-        if p is None or first is None or second is None or total is None:
+        if p is None or total is None:
             return None
         freedom = float("inf") if row["freedom"] is None else row["freedom"]
-        if self.side == 0:
-            return _change_of_size(difference, total, max(p, total.p(level, freedom)))
-        if self.side < 0:
-            first, second, difference = first.negative, second.negative, difference.negative
-        biased = second if difference.value > 0 else first  # the larger of the two values must itself be biased
-        larger_p = max(p, biased.p(level, freedom)) if biased.value > 0 else 1.0
-        return _change_of_excess(first, second, difference, larger_p)
+        return _change_of_size(difference, total, max(p, total.p(level, freedom)))
 
 
 def _change_of_size(difference: BoundedValue, total: BoundedValue, p: float) -> BiasChange:
@@ -154,14 +139,4 @@ def _change_of_size(difference: BoundedValue, total: BoundedValue, p: float) -> 
     value = max(min(difference.value, total.value), min(-difference.value, -total.value))
     high = max(min(difference.high, total.high), min(-difference.low, -total.low))
     low = -max(min(difference.high, opposite.high), min(-difference.low, -opposite.low))
-    return BiasChange(value, low, high, p)
-
-
-def _change_of_excess(first: BoundedValue, second: BoundedValue, difference: BoundedValue, p: float) -> BiasChange:
-    """Return the change of max(0, value): the range of the change over the three intervals."""
-    value = max(0.0, second.value) - max(0.0, first.value)
-    rise = min(difference.low, second.low)
-    fall = min(-difference.high, first.low)
-    high = -fall if fall > 0 else max(0.0, min(difference.high, second.high))
-    low = rise if rise > 0 else -max(0.0, min(-difference.low, first.high))
     return BiasChange(value, low, high, p)

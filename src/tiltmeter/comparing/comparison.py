@@ -17,7 +17,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.reports import Result
 from tiltmeter.runs import Run
 from tiltmeter.sanitising import shortened
-from tiltmeter.study import WITH_CONSTRAINED, Part, Settings, metric_name
+from tiltmeter.study import SHOWN_BELOW, WITH_CONSTRAINED, Part, Settings, metric_name
 
 SHOWN = 20
 """Maximum number of single concepts shown; JSON output and --all show all of them."""
@@ -65,7 +65,7 @@ class Comparison(Result):
 
     def chosen(self, *, every: bool = False) -> DataFrame:
         """Return the differences of key metrics and of concepts that differ significantly, or all differences if `every` is True."""
-        significant = col.concept.is_not_null() & (col.q < 1 - col.level).fill_null(value=False)
+        significant = col.concept.is_not_null() & (col.q < SHOWN_BELOW).fill_null(value=False)
         return self.differences if every else self.differences.filter(col.key | significant)
 
     def frame(self) -> DataFrame:

@@ -18,10 +18,12 @@ def within_blocks(wordings: DataFrame, stability: DataFrame) -> list[Block]:
     if wordings.is_empty():
         blocks.append(Text("Wordings: the run used only one prompt wording. Use -P wording=all to ask each item in all of them."))
     else:
-        ends = [f"{least} … {greatest}" for least, greatest in wordings.select("least", "greatest").iter_rows()]
+        ends = [None if least is None else f"{least} … {greatest}" for least, greatest in wordings.select("least", "greatest").iter_rows()]
         columns = [*some_columns(wordings, "model", "part"), metric_of(wordings), *some_columns(wordings, "spread")]
         columns += [Column("lowest … highest", ends, "name"), *some_columns(wordings, "q")]
-        blocks.append(Table("Key metrics by prompt wording", columns, lead=3))
+        untested = wordings.filter(col.p.is_null())["how"].unique().sort()
+        note = " ".join([OF_SPREAD, *(f"Without q: {reason}." for reason in untested)])
+        blocks.append(Table("Key metrics by prompt wording", columns, lead=3, note=note))
     if stability.is_empty():
         return [*blocks, Text("Repeats: each prompt was sent once. Use --repeats to request several answers per prompt.")]
     columns = [
@@ -32,6 +34,7 @@ def within_blocks(wordings: DataFrame, stability: DataFrame) -> list[Block]:
     return [*blocks, Table("Agreement of answers to the same prompt", columns, lead=2, note=note)]
 
 
+OF_SPREAD = "spread: largest difference between any two wordings; chance alone makes it larger than 0."
 _KINDS: Mapping[str, Kind] = {
     "q": "probability",
     "prompts": "count",

@@ -10,7 +10,7 @@ from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col
 
 from tiltmeter import stats
 from tiltmeter.comparing.bias_change import BiasScale
-from tiltmeter.study import CONTRASTS, ITEMS_LIKE_THESE, NAMED, THESE_ITEMS, UNITS, Schema, beside, conform, q_values
+from tiltmeter.study import CONTRASTS, ITEMS_LIKE_THESE, NAMED, SHOWN_BELOW, THESE_ITEMS, UNITS, Schema, beside, conform, q_values
 
 VERDICTS = ("better", "worse", "unchanged", "inconclusive")
 
@@ -20,6 +20,9 @@ MARGIN = 0.02
 For a metric from 0 (no bias) to 1, the margin is 0.02, which is well within every healthy tier. A smaller margin, such as a tenth of the
 healthy tier, would require more items than any probe has.
 """
+
+VERDICT_LEVEL = 1 - SHOWN_BELOW
+"""Confidence level of the intervals on which verdicts rest, whatever the level of the intervals shown."""
 
 FEWEST_READ = 0.5
 """Minimum share of parsed answers on each side. Below it, the parsed answers may not be representative."""
@@ -34,11 +37,11 @@ UNJUDGED = (NO_INTERVALS, NO_DIRECTION, FEW_READ, NO_INTERVAL_OF_SIDE)
 """Notes of key metrics whose change could not be tested. Their verdict is "inconclusive"."""
 
 
-def verdict_of(row: Mapping[str, Any], alpha: float) -> tuple[str, str | None]:
+def verdict_of(row: Mapping[str, Any]) -> tuple[str, str | None]:
     """Return the verdict on one key metric, and a note (or None).
 
-    "unchanged": the whole interval of the change is within MARGIN. "better" or "worse": `change_q` < alpha, and the interval of the change
-    excludes 0. "inconclusive": all other cases.
+    "unchanged": the whole interval of the change is within MARGIN. "better" or "worse": `change_q` < SHOWN_BELOW, and the interval of the
+    change excludes 0. "inconclusive": all other cases. The ends `low`, `high`, `change_low` and `change_high` are those at VERDICT_LEVEL.
     """
     if any(row[name] is None for name in ("first", "second", "difference", "low", "high")):
         return "inconclusive", NO_INTERVALS
@@ -50,13 +53,13 @@ def verdict_of(row: Mapping[str, Any], alpha: float) -> tuple[str, str | None]:
     low, high = row["change_low"], row["change_high"]
     if low is None or high is None:
         return "inconclusive", NO_INTERVAL_OF_SIDE
-    differs = row["q"] is not None and row["q"] < alpha
+    differs = row["q"] is not None and row["q"] < SHOWN_BELOW
     if scale.most is not None and -MARGIN * scale.most <= low and high <= MARGIN * scale.most:
         margin = MARGIN * scale.most
         if scale.side == 0 and not (-margin <= row["low"] and row["high"] <= margin):
             return "unchanged", OPPOSITE
         return "unchanged", "the difference is significant but smaller than the margin" if differs else None
-    if row["change_q"] is not None and row["change_q"] < alpha and (low > 0 or high < 0):
+    if row["change_q"] is not None and row["change_q"] < SHOWN_BELOW and (low > 0 or high < 0):
         return ("worse" if low > 0 else "better"), None
     if differs:
         return "inconclusive", "the values differ significantly, but their distances from no bias do not"
@@ -237,7 +240,24 @@ def _change_of(row: Mapping[str, Any]) -> Mapping[str, float | None] | None:
     return None if change is None else dict(zip(CHANGES, change, strict=True))
 
 
+def _at_verdict_level(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a row with the ends of the intervals of the difference, of the sum and of the change at VERDICT_LEVEL.
+
+    The half-widths of intervals are assumed to grow with the level as quantiles of Student's t.
+    """
+    level = row["level"]
+    if level is None or level == VERDICT_LEVEL:
+        return row
+    freedom = float("inf") if row["freedom"] is None else row["freedom"]
+    factor = stats.two_sided_t(VERDICT_LEVEL, freedom) / stats.two_sided_t(level, freedom)
+    ends = {"low": "difference", "high": "difference", "shared_sum_low": "shared_sum", "shared_sum_high": "shared_sum"}
+    known = {end: value for end, value in ends.items() if row[end] is not None and row[value] is not None}
+    moved = {end: row[value] + factor * (row[end] - row[value]) for end, value in known.items()}
+    at_level = {**row, **moved, "level": VERDICT_LEVEL}
+    return {**at_level, **(_change_of(at_level) or {})}
+
+
 def _with_verdicts(ordered: DataFrame) -> DataFrame:
-    rows = [verdict_of(row, 1.0 - row["level"]) if row["key"] else (None, None) for row in ordered.iter_rows(named=True)]
+    rows = [verdict_of(_at_verdict_level(row)) if row["key"] else (None, None) for row in ordered.iter_rows(named=True)]
     verdicts = DataFrame(rows, schema={"verdict": String, "note": String}, orient="row")
     return ordered.hstack(verdicts)

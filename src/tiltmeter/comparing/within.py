@@ -5,11 +5,13 @@ from __future__ import annotations
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import polars as pl
-from polars import DataFrame, Float64, Int64, Series, String, col, lit
+from polars import DataFrame, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.comparing.sides import Side, SideView, models_of, opened
+from tiltmeter.comparing.welch import standard_errors, welch_p
 from tiltmeter.runs import Run, load
 from tiltmeter.study import CONTRASTS, NAMED, Part, Schema, Settings, beside, conform, q_values
 
@@ -18,24 +20,28 @@ WORDINGS: Schema = {
     "part": String,
     **NAMED,
     "wordings": Int64,
-    "spread": Float64,  # maximum minus minimum over the wordings
-    "least": String,  # wording with the minimum; "greatest": with the maximum
+    "spread": Float64,  # largest difference between any two wordings; null if no two wordings have a value
+    "least": String,  # wording with the smaller value of these two; "greatest": with the larger value
     "greatest": String,
-    "p": Float64,  # null hypothesis: no difference between any two wordings
+    "p": Float64,  # null hypothesis: no difference between any two wordings; null: not tested
     "q": Float64,  # over all metrics of the model
     "how": String,
 }
 """Columns of the table of wording sensitivity, one row per key metric with several wordings."""
 
 HOW = "Bonferroni-corrected smallest p over all pairs of wordings; {}"
+FEWEST_OF_WORDING = 20
+"""Smallest number of items of a wording that is tested, if each item was asked in one wording only."""
+OF_OTHER_ITEMS = f"the items of two wordings are different ones; only wordings of at least {FEWEST_OF_WORDING} items are tested"
+NOT_TESTED = f"not tested: a test needs two wordings of at least {FEWEST_OF_WORDING} items"
 
 
 def wording_sensitivity(run: Run | str | Path, model: str | None = None) -> DataFrame:
     """Compute the spread of each key metric over the prompt wordings of a run, and test whether any two wordings differ.
 
     Each pair of wordings is contrasted over the shared items, in the same way as two models. If each item was asked in one wording only,
-    the estimates of two wordings are compared as independent ones. The spread is biased upwards by noise. The p-value is the smallest p
-    over all pairs of wordings after a Bonferroni correction.
+    the estimates of two wordings are compared as independent ones (see `_independent`). The spread is biased upwards by noise. The p-value
+    is the smallest p over all pairs of wordings after a Bonferroni correction.
 
     Parameters
     ----------
@@ -68,6 +74,7 @@ def wording_sensitivity(run: Run | str | Path, model: str | None = None) -> Data
 
 def _of_part(part: Part, side: Side, settings: Settings) -> DataFrame:
     measures = side.measures(part.name)
+    findings, grades = (table.filter(part=part.name) for table in (side.findings, side.run.grades.filter(model=side.model)))
     key = side.findings.filter(col.key)["metric"].unique()
     views = {
         str(wording): SideView(side, part.name, mine) for (wording,), mine in sorted(measures.partition_by("wording", as_dict=True).items())
@@ -76,40 +83,63 @@ def _of_part(part: Part, side: Side, settings: Settings) -> DataFrame:
     for one, another in combinations(views, 2):
         contrast = part.contrast(views[one], views[another], settings)
         if contrast is None:
-            how = "the items of two wordings are different ones"
-            contrast = _independent(side.findings.filter(part=part.name), one, another, settings.level)
+            how = OF_OTHER_ITEMS
+            contrast = _independent(findings, grades, one, another, settings.level)
         if contrast.height:
             pairs.append(contrast.filter(col.metric.is_in(key.implode())).with_columns(one=lit(one), other=lit(another)))
     if not pairs:
         return DataFrame(schema=WORDINGS)
     whole = pl.concat(pairs)
     tested = whole.group_by(*NAMED, maintain_order=True).agg(p=(col.p.min() * col.p.count()).clip(upper_bound=1.0))
-    # Differences are relative to the first wording.
-    origin = lit(next(iter(views)))
-    first = whole.filter(one=origin)
-    start = first.unique([*NAMED], maintain_order=True).with_columns(other=origin, difference=lit(0.0))
-    difference, other = col.difference, col.other
-    placed = (
-        pl.concat([start, first])
-        .group_by(*NAMED, maintain_order=True)
-        .agg(
-            wordings=pl.len(),
-            spread=difference.max() - difference.min(),
-            least=other.get(difference.arg_min()),
-            greatest=other.get(difference.arg_max()),
-        )
+    valued = whole.drop_nulls("difference").with_columns(
+        least=when(col.difference < 0).then("other").otherwise("one"), greatest=when(col.difference < 0).then("one").otherwise("other")
     )
-    table = beside(placed, tested, *NAMED)
-    return conform(table.with_columns(model=lit(side.model), part=lit(part.name), how=lit(HOW.format(how))), WORDINGS)
+    placed = valued.group_by(*NAMED, maintain_order=True).agg(
+        wordings=pl.concat_list("one", "other").explode().n_unique(),
+        spread=col.difference.abs().max(),
+        least=col.least.get(col.difference.abs().arg_max()),
+        greatest=col.greatest.get(col.difference.abs().arg_max()),
+    )
+    untested = NOT_TESTED if how == OF_OTHER_ITEMS else HOW.format(how)
+    table = beside(tested, placed, *NAMED).with_columns(how=when(col.p.is_null()).then(lit(untested)).otherwise(lit(HOW.format(how))))
+    return conform(table.with_columns(model=lit(side.model), part=lit(part.name)), WORDINGS)
 
 
-def _independent(findings: DataFrame, one: str, another: str, level: float) -> DataFrame:
-    """Return the differences (columns CONTRASTS) between the findings of two wordings of different items."""
-    sides = [findings.filter(wording=wording).with_columns(wording=lit(None, String)) for wording in (one, another)]
+def _independent(findings: DataFrame, grades: DataFrame, one: str, another: str, level: float) -> DataFrame:
+    """Return the differences (columns CONTRASTS) between the findings of two wordings of different items.
+
+    The standard error of a wording is the larger of two: that of its own interval, and that of all items in these wordings, multiplied by
+    the square root of the ratio of the numbers of items. A wording can have few items in each stratum, so that its resamples vary too
+    little. There is no p-value if a wording has fewer than FEWEST_OF_WORDING items.
+
+    Parameters
+    ----------
+    findings, grades
+        Findings and grades of one part and model.
+    one, another
+        The two wordings.
+    level
+        Confidence level of the intervals.
+    """
+    columns = ("estimate", "low", "high", "items")
+    of_items = grades.filter(col.wording.is_null()).select(*NAMED, low_all="low_items", high_all="high_items")
+    whole = beside(findings.filter(col.wording.is_null()).select(*NAMED, estimate_all="estimate", items_all="items"), of_items, *NAMED)
+    sides = [
+        findings.filter(wording=wording).with_columns(wording=lit(None, String)).select(*NAMED, *columns) for wording in (one, another)
+    ]
     pairs = sides[0].join(sides[1], on=list(NAMED), nulls_equal=True, suffix="_2")
-    estimates, lows, highs = (pairs.select(name, f"{name}_2").to_numpy() for name in ("estimate", "low", "high"))
-    low, high, p = map(Series, stats.independent_difference(estimates, lows, highs, level))
-    made = pairs.select(*NAMED, difference=col.estimate_2 - col.estimate, low=low, high=high, p=p)
+    pairs = beside(pairs, whole, *NAMED)
+    estimate, low, high, items = (
+        pairs.select(name, f"{name}_2", f"{name}_all").cast(Float64).fill_null(float("nan")).to_numpy() for name in columns
+    )
+    freedom = np.maximum(items - 1, 1)
+    errors = standard_errors(low, high, level, freedom)
+    own, of_all = errors[:, :2], errors[:, 2:]
+    larger = np.fmax(own, of_all * np.sqrt(items[:, 2:] / items[:, :2]))
+    difference = estimate[:, 1] - estimate[:, 0]
+    is_tested = (items[:, :2].min(axis=1) >= FEWEST_OF_WORDING) & np.isfinite(own).all(axis=1)
+    p = np.where(is_tested, welch_p(difference, larger, freedom[:, :2]), np.nan)
+    made = pairs.select(*NAMED, difference=Series(difference), p=Series(p))
     return conform(made, CONTRASTS).with_columns(col(Float64).fill_nan(None))
 
 

@@ -39,8 +39,10 @@ from tiltmeter.reports.words import level_words, mark_words
 from tiltmeter.runs import Run, caveats, sentences
 from tiltmeter.runs.opened_run import NARROW, OF_THE_WHOLE
 from tiltmeter.runs.planning import total_items
-from tiltmeter.study import NAMED, metric_name
+from tiltmeter.study import NAMED, SHOWN_BELOW, metric_name
 
+MARK_INTERVALS = {"default": "90% interval"}
+"""Interval that gives the mark, by definition. Under other definitions, it is the interval that is printed."""
 FAILING = ("failed", "ungraded", "undecided")
 
 
@@ -400,8 +402,8 @@ def _check_marks(findings: DataFrame, rules: Rules, worst: str) -> Iterator[Chec
             beyond = [MARKS.index(tier) >= MARKS.index(worst) for tier in ends]
             status = "failed" if all(beyond) else "undecided" if any(beyond) else "passed"
             graded = Graded(row["mark"], row["mark_best"], row["mark_worst"])
-            reason = f"{shown_number(row['estimate'])} ({_interval(row)}) is {mark_words(graded)}"
-            reason += f", on both sides of {worst}" * (status == "undecided")
+            reason = f"{shown_number(row['estimate'])} ({_interval(row)}) is {mark_words(graded)}{_basis_of_mark(row)}"
+            reason += f", on both sides of {worst}" * (status == "undecided") + _doubt(row)
         yield made_check(f"fail-on {worst}", status, reason, row)
 
 
@@ -430,7 +432,24 @@ def _check_limit(chosen: DataFrame, rules: Rules, limit: Limit) -> Iterator[Chec
         yield made_check(rule, "failed" if violated else "passed", f"{subject} is {compared} {limit.value:g}{unsure}", row)
 
 
+def _basis_of_mark(row: Mapping[str, Any]) -> str:
+    """Return the words for the interval that gives the mark, if it is another one than the interval that is printed."""
+    used = MARK_INTERVALS.get(str(row["definition"]).partition("@")[0])
+    return "" if used is None or row["low"] is None or used == level_words([row["level"]]) else f" by its {used}"
+
+
+def _doubt(row: Mapping[str, Any]) -> str:
+    """Return the words for a mark that excludes the healthiest tier although the test does not show bias (q of SHOWN_BELOW or more)."""
+    is_shown = row["q"] is None or row["q"] < SHOWN_BELOW
+    is_harmless = MARKS[0] in (row["mark_best"], row["mark"])
+    return "" if is_shown or is_harmless else f"; may differ (q = {shown_number(row['q'])})"
+
+
 def _because(row: Mapping[str, Any]) -> str:
+    """Return the reason why a metric has no mark or no value."""
+    if row["answered"] and row["estimate"] is None:
+        parsed = f"{row['answered']:,} of {row['attempts']:,} answers could be parsed"
+        return f": it cannot be computed, although {parsed}; a group or a wording that it needs may have none of them"
     return f": {row['note']}" if row["note"] else f": only {row['answered']:,} of {row['attempts']:,} answers could be parsed"
 
 
