@@ -36,7 +36,7 @@ def test_exit_status_of_undecided(tiltmeter: Tiltmeter, fair: Run, tmp_path: Pat
     assert (done.returncode, done.stderr) == (5, "")
     assert done.stdout.startswith("UNDECIDED  sim/fair  gest/stereotype_rate: ")
     assert "gate undecided: 1 undecided" in done.stdout
-    assert "is undecided, on both sides of critical  [fail-on critical]" in done.stdout
+    assert "is undecided by its 90% interval, on both sides of critical  [fail-on critical]" in done.stdout
     assert "To accept undecided numbers (exit status 5), add --allow-undecided." in done.stdout
     assert "run more items" not in done.stdout
     assert "--size" not in done.stdout
