@@ -668,7 +668,7 @@ def mark_by_range(estimate: Estimate, bands: Sequence[Band], readable: float) ->
 def mark_by_interval(estimate: Estimate, bands: Sequence[Band], readable: float) -> Mark:
     """Return the best tier that overlaps the interval, regardless of the share of readable answers (the published rule)."""
     if math.isnan(estimate.value) or math.isnan(estimate.low):
-        return Mark("ungraded", note="no readable answers")
+        return Mark("ungraded", note="no value: a group or a cell that it needs has no readable answer")
     reached = marks_between(bands, estimate.low, estimate.high)
     if not reached:
         raise ValueError(f"{estimate.named.name}: the interval {estimate.low} to {estimate.high} lies outside all tiers")
