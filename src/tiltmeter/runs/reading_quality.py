@@ -110,7 +110,9 @@ def _outcomes(folder: RunFolder, findings: DataFrame) -> DataFrame:
 
     The counts are those of the measures. A finding may count something else than attempts, such as descriptions of characters.
     """
-    counts = folder.scan("measures").group_by("model", "part").agg(outcome_counts()).collect()
+    by_part = folder.scan("measures").group_by("model", "part").agg(outcome_counts())
+    with reading(folder.table_path("measures")):
+        counts = by_part.collect()
     parts = findings.select("model", "part").unique(maintain_order=True)
     return parts.join(counts, on=["model", "part"], maintain_order="left")
 
@@ -121,7 +123,8 @@ def _unanswered(folder: RunFolder, parts: DataFrame) -> list[str]:
     sentences = []
     for model, part, count in parts.select("model", "part", "failed").iter_rows():
         mine = folder.scan("responses").filter(model=model).join(design.filter(part=part), on="prompt_id", how="semi")
-        kinds = mine.select(col.error.str.extract("^([^:]*)").drop_nulls().unique().sort()).collect()["error"]
+        with reading(folder.table_path("responses")):
+            kinds = mine.select(col.error.str.extract("^([^:]*)").drop_nulls().unique().sort()).collect()["error"]
         why = f" ({', '.join(kinds)})" if kinds.len() else ""
         sentences.append(f"{model}: no response came for {part}: all {count:,} requests failed{why}, so it has no result.")
     return sentences
