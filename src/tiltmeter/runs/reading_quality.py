@@ -13,7 +13,7 @@ from tiltmeter.blocks import Block, Callout, Details, Kind, Table, Text, columns
 from tiltmeter.errors import TiltmeterError
 from tiltmeter.paths import is_file
 from tiltmeter.readers.outcomes import outcome_counts
-from tiltmeter.runs.folder import LABELS_FILE, RunFolder
+from tiltmeter.runs.folder import LABELS_FILE, RunFolder, reading
 from tiltmeter.runs.stage_store import read_table
 from tiltmeter.study import LABELS, LABELS_TABLE, REFUSED, UNCLEAR, conform
 
