@@ -147,6 +147,7 @@ def letters(tmp_path: Path) -> Path:
     return tmp_path / "letters.csv"
 
 
+@pytest.mark.verify
 def test_own_texts_are_compared_as_asked(tiltmeter: Tiltmeter, tmp_path: Path, letters: Path) -> None:
     plain = ("analyse", str(letters), "--study", "associations", "--text", "text", "--identity", "group")
     done = tiltmeter(*plain, "--pair", "post", "--by", "occupation", "--cluster", "author", "--reference", "men", "--out", "run")

@@ -263,6 +263,7 @@ def test_an_imbalance_of_ten_points_in_texts_without_a_description_is_warned_abo
     assert tests.select((pl.col("count") == pl.col("lists")).all()).item(), "each description says so; missing ones are not counted"
 
 
+@pytest.mark.verify
 def test_the_same_texts_in_other_formats_give_the_same_findings(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     said = [("women", "She is a kind nurse. Her hobby is chess."), ("men", "He is a strong carpenter. His hobby is chess.")] * 15
     texts = pl.DataFrame(said, schema=["group", "text"], orient="row")

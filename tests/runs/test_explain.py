@@ -99,6 +99,7 @@ def test_a_refused_story_is_called_refused_everywhere() -> None:
     assert "there is no text" not in said
 
 
+@pytest.mark.verify
 def test_numbers_of_baseline_texts_count_no_response() -> None:
     run = tm.run("benchmarks/g20", model="sim/fair", limit=2, display="none", out="g20")
     one = run.explain(one_with(run, "answered"))

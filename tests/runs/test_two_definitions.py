@@ -103,6 +103,7 @@ def test_associations_are_scored_as_published(definition: str) -> None:
     assert "with other items or texts in gender" in second.about["scored"]["prompts"], "names are dealt by the default definition only"
 
 
+@pytest.mark.verify
 def test_both_numbers_of_a_benchmark_are_shown() -> None:
     """The key findings differ: calibrated numbers under the default definition, raw ones under the published definition."""
     first = run_of("benchmarks/g20", model="sim/mild", limit=8)
