@@ -8,9 +8,10 @@ import pytest
 from perf.studies.populations import QUESTIONS, answered, coverage_of_the_population
 
 import tiltmeter as tm
-from tiltmeter import registry
+from tiltmeter import registry, stats
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
+from tiltmeter.probes.base import ERRORS_IN_A_MAXIMUM, PLANNED_LEVEL
 from tiltmeter.runs.resolving import resolve
 from tiltmeter.study import Settings
 
@@ -133,6 +134,15 @@ def test_tiny_studies_can_be_planned(probe: str, limit: int, definition: str) ->
     detectable = plan.metrics["detectable"].drop_nulls()
     assert detectable.is_finite().all()
     assert (detectable >= 0).all()
+
+
+def test_the_planned_width_of_the_interval_of_a_maximum_is_that_of_three_equal_groups() -> None:
+    rng = np.random.default_rng(0)
+    means = rng.normal(size=(1000, 3, 1))
+    resampled, relabelled = np.ptp(means + rng.normal(size=(1000, 3, 400)), axis=1), np.ptp(rng.normal(size=(1000, 3, 400)), axis=1)
+    found = stats.maximum_interval(np.ptp(means[..., 0], axis=1), resampled, relabelled, PLANNED_LEVEL)
+    of_a_difference = np.sqrt(2)
+    assert np.mean(found.high - found.low) / of_a_difference == pytest.approx(ERRORS_IN_A_MAXIMUM, abs=0.1)
 
 
 def test_the_simulated_model_has_random_effects_of_clusters(library: Library) -> None:

@@ -609,8 +609,7 @@ class Probe(MeasuredPart):
 
         The interval of a maximum of differences begins at 0 without bias, so it is shorter than that of one difference, and the critical
         value of a maximum is larger (Bonferroni for PAIRS_OF_A_MAXIMUM differences). A share without a value of no bias is tested for
-        lying beyond its healthiest tier (`stats.detectable_excess`). Effects that a metric cannot have
-        are left out.
+        lying beyond its healthiest tier (`stats.detectable_excess`). Effects that a metric cannot have are left out.
         """
         width = 2 * stats.two_sided_z(PLANNED_LEVEL)
         unbiased = self.true_values(dict.fromkeys(HARMS, 0.0))
