@@ -265,7 +265,7 @@ def opened_to_read(where: str | Path) -> Iterator[Engine]:
     before = None if file is None or log_of(file).exists() else _last_change(file)
     with _closed_after(engine):
         with reading(engine) as connection:
-            if not engine.dialect.has_table(connection, "completions") or version_of(connection) is None:
+            if version_of(connection) is None:
                 raise InputError(missing)
         yield engine
         if file is not None and before is not None and before != _last_change(file):
