@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import re
 import sqlite3
+import stat
 import sys
 import tempfile
 import time
@@ -225,9 +226,15 @@ def _refuse_without_locks(journal: Path) -> None:
 def refuse_another_program(file: Path) -> None:
     """Raise InputError if an SQLite file has tables and is no journal. The file is only read, because opening a journal changes its mode.
 
-    A file that cannot be read is not an error here; opening the journal reports it.
+    A damaged file is not an error here; opening the journal reports it.
     """
-    if not file.is_file() or file.stat().st_size == 0:
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise InputError(f"journal {file} cannot be opened: {error.strerror}; choose another --journal") from None
+    if not stat.S_ISREG(found.st_mode) or found.st_size == 0:
         return
     # A file without a log is read without locks, so that SQLite creates no files beside it.
     mode = "mode=ro" if file.with_name(f"{file.name}-wal").exists() else "mode=ro&immutable=1"

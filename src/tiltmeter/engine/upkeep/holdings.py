@@ -24,6 +24,7 @@ from tiltmeter.engine.database import (
     models,
     owners,
     parse_url,
+    refuse_another_program,
     sentence_of,
     shown,
     sqlite_file,
@@ -255,6 +256,7 @@ def opened_to_read(where: str | Path) -> Iterator[Engine]:
         engine = connect(where)
         missing = f"there is no journal in {shown(engine.url)}; name another database with --journal"
     else:
+        refuse_another_program(file)
         if not file.exists():
             raise InputError(f"there is no journal {file}; name another with --journal")
         if file.is_file() and file.stat().st_size == 0:

@@ -212,9 +212,9 @@ def _examine_file(file: Path | None) -> _Examined:
     """
     if file is None:
         return "sound", [], ["only the rows were checked: use the tools of the server to check its files (pg_amcheck, data checksums)"]
+    refuse_another_program(file)
     if not file.is_file():
         raise InputError(f"there is no journal {file}; name another with --journal")
-    refuse_another_program(file)
     name = log_of(file).name
     with_log = log_of(file).exists() and log_of(file).stat().st_size > 0
     complaints = _complaints(file)
