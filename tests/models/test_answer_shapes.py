@@ -40,6 +40,11 @@ def block(content: Any, reason: str | None = "end_turn", tokens: int = 2, **fiel
     return mis.status(200, body={"type": "message", "content": content, "stop_reason": reason, "usage": usage, **fields})
 
 
+def events(*pieces: Any, end: str = "data: [DONE]\n\n", prefix: str = "data: ", status: int = 200) -> Behaviour:
+    text = "".join(f"{prefix}{json.dumps(piece)}\n\n" for piece in pieces) + end
+    return mis.status(status, body=text)
+
+
 async def _outcomes(shapes: Mapping[str, Behaviour], spec: str, **sampling: Any) -> dict[str, Outcome]:
     """Return what one request with each shape gives."""
     with MisbehavingServer(lambda request, nth: shapes[prompt_of(request)]) as server:
@@ -101,6 +106,7 @@ NOT_DECLINED = {
     "an account": error(403, "Your account was suspended because it violates our usage policies."),
     "a wrong value, with a completion": chat("No", "stop", status=400),
     "a broken provider": chat("", "error"),
+    "an error that does not stream": events({"error": {"message": "lorem"}}, status=401),
     "an unknown parameter": error(400, "Unknown field.", type="invalid_request_error"),
 }
 
@@ -111,8 +117,10 @@ def test_other_failures_are_no_refusals() -> None:
         "an account": "auth",
         "a wrong value, with a completion": "bad_request",
         "a broken provider": "server",
+        "an error that does not stream": "auth",
         "an unknown parameter": "bad_request",
     }
+    assert "answered 200 with an error: generation failed (finish reason error)" in str(kept["a broken provider"])
 
 
 THOUGHT = "Let me think about"
@@ -234,11 +242,6 @@ def test_what_was_never_generated_is_not_in_the_journal_and_the_next_run_asks_ag
         port = free._port
     assert run(empty) == (["failed", "ok"], 1)
     assert run("ok") == (["ok", "ok"], 1)
-
-
-def events(*pieces: Any, end: str = "data: [DONE]\n\n", prefix: str = "data: ") -> Behaviour:
-    text = "".join(f"{prefix}{json.dumps(piece)}\n\n" for piece in pieces) + end
-    return mis.status(200, body=text)
 
 
 def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:

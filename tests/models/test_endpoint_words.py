@@ -107,6 +107,7 @@ REJECTIONS = {
     "a validator": (422, "messages.0.role: Input should be 'user' or 'assistant'"),
     "a vendor": (400, "This model does not support system messages"),
     "another vendor": (400, "only 'user' and 'assistant' roles are supported"),
+    "an error in a 200": (200, "System role not supported"),
 }
 
 
@@ -215,8 +216,10 @@ async def test_a_base_url_with_the_path_of_requests_is_the_same_place(
     assert plain.fingerprint == model.fingerprint
 
 
+LONG = ".".join(["h" * 40] * 3)
 REDIRECTS = {
     "relative": ("/other/v1/chat/completions", "it redirects to {root}/other/v1/chat/completions: use {root}/other/v1 as base URL)"),
+    "a long name": (f"https://{LONG}.example/v1/chat/completions", f": use https://{LONG}.example/v1 as base URL)"),
     "absolute": (
         "https://h.example/v1/chat/completions?k=s",
         "https://h.example/v1/chat/completions: use https://h.example/v1 as base URL)",
@@ -242,6 +245,20 @@ async def test_a_hint_is_not_masked() -> None:
     hint = f"did you mean the base URL {server.root}/ok/v1?)"
     assert hint in error.detail
     assert hint in redacted(error.detail)
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("/api/chat", "; did you mean the base URL {root}/v1?)"),
+        ("/api", "; did you mean the base URL {root}/v1?)"),
+        ("/v1/v1", "(nothing at {root}/v1/v1/chat/completions, or no model 'm' there)"),
+    ],
+)
+async def test_a_404_does_not_blame_the_model_for_the_path(path: str, hint: str) -> None:
+    with MisbehavingServer(lambda request, nth: mis.status(404, body="404 page not found")) as server:
+        error = await failure(create_model("compatible/m", base_url=f"{server.root}{path}"))
+    assert error.detail.endswith(hint.format(root=server.root))
 
 
 @pytest.mark.parametrize(

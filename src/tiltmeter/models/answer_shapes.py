@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tiltmeter.models.endpoints import Complaint, complaint_in, found_at
+from tiltmeter.models.endpoints import GENERATION_FAILED, Complaint, complaint_in, found_at
 from tiltmeter.models.event_streams import is_event_stream, joined_stream, without_comments
 from tiltmeter.outside_files import json_of
 from tiltmeter.thinking import split_thinking
@@ -101,9 +101,8 @@ def reported_failure(answer: Mapping[str, Any]) -> Reported | None:
         if not own and not (finish and _ABORTED.search(finish) and not is_declined(finish)):
             return None
         fault = own or answer.get("error") or found_at(answer, "choices", 0, "finish_reason", "message") or ""
-        complaint = complaint_in({"error": fault})
-        message = complaint.message or f"generation failed (finish reason {finish})"
-        return Reported(complaint._replace(message=message), _status_in(fault) or 500)
+        complaint = complaint_in({"error": fault}) if fault else Complaint(f"generation failed (finish reason {finish})")
+        return Reported(complaint._replace(codes=f"{complaint.codes} {GENERATION_FAILED}"), _status_in(fault))
     if isinstance(answer.get("content"), list) and answer.get("type") != "error":  # Anthropic
         return None
     if filtered := _filtered_prompt(answer):

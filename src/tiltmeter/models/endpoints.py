@@ -232,11 +232,14 @@ _NO_SYSTEM = re.compile(
 
 
 def rejects_system_messages(status: int, complaint: Complaint) -> bool:
-    """Return whether an endpoint says that it accepts no system message: with status 400 or 422, or 500 if the chat template fails."""
+    """Return whether an endpoint says that it accepts no system message: with status 400 or 422, 500 if its template fails, or in a 200."""
     about = complaint.parameter or ""
     names_role = about == "system" or (about.startswith("messages") and about.endswith("role"))
-    return status in (400, 422, 500) and (names_role or complaint.says(_NO_SYSTEM))
+    return status in (200, 400, 422, 500) and (names_role or complaint.says(_NO_SYSTEM))
 
+
+GENERATION_FAILED = "generation_failed"
+"""Code of a failure that an answer reports next to its first choice."""
 
 _ERROR_KINDS: tuple[tuple[Container[int], re.Pattern[str] | None, str, str], ...] = (
     ((402,), None, "quota", "fatal"),
@@ -250,6 +253,7 @@ _ERROR_KINDS: tuple[tuple[Container[int], re.Pattern[str] | None, str, str], ...
     ((404, 405, *range(300, 400)), None, "not_found", "fatal"),
     ((400,), _NO_MODEL, "not_found", "fatal"),
     ((200, 400, 413, 422), _CONTEXT, "context_length", "permanent"),
+    ((200,), re.compile(GENERATION_FAILED), "server", "transient"),
     (range(400, 500), None, "bad_request", "permanent"),
 )
 """Classification of failures: status codes, pattern of the complaint, kind and scope; the first matching line is used.

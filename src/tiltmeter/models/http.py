@@ -201,7 +201,7 @@ class HttpModel(NamedModel, ABC):
         if completion is not None and (status == 200 or completion.refusal is not None):
             return completion
         if failure is None or status != 200:
-            failure = Reported(read_complaint(raw), status)
+            failure = Reported(failure.complaint if failure else read_complaint(raw), status)
         inside = status == 200 and failure.status is not None
         if failure.complaint.flagged and (inside or failure.status in (None, *_FILTER_STATUSES)):
             return Completion(None, "content_filter", refusal=self._clean(failure.complaint.message), latency=latency)
@@ -253,10 +253,13 @@ class HttpModel(NamedModel, ABC):
             advice = f" ({self._redirect(headers.get('Location', ''))})"
         elif status == 404:
             unversioned = self._url.path.endswith("/chat/completions") and not re.search(r"/v\d", self._base)
-            if unversioned and "model" not in complaint.message.lower():
-                advice = f" (nothing at {self._url}; did you mean the base URL {self._base}/v1?)"
-            else:
+            if "model" in complaint.message.lower():
                 advice = f" (model {self._model!r} at {self._base})"
+            elif unversioned:
+                root = re.sub(r"/api(?:/chat|/generate)?$", "", self._base)  # the API of Ollama itself
+                advice = f" (nothing at {self._url}; did you mean the base URL {root}/v1?)"
+            else:
+                advice = f" (nothing at {self._url}, or no model {self._model!r} there)"
         answered = str(status)
         if sent == 200:
             answered = "200 with an error" if status == 200 else f"200 with an error {status}"
@@ -270,8 +273,8 @@ class HttpModel(NamedModel, ABC):
             target = str(self._url.join(URL(location)).with_query(None).with_fragment(None).with_user(None))
         except ValueError:
             return self._clean(f"it redirects to {location.partition('?')[0]}")
-        advice = f": use {target.removesuffix(self.path)} as base URL" if target.endswith(self.path) else ""
-        return self._clean(f"it redirects to {target}{advice}")
+        advice = f": use {self._clean(target.removesuffix(self.path))} as base URL" if target.endswith(self.path) else ""
+        return f"it redirects to {self._clean(target)}{advice}"
 
     def _adapt(self, payload: Mapping[str, Any], complaint: Complaint, status: int) -> bool:
         """Note a parameter that the endpoint rejected, so that later requests omit it; return whether there is one.
