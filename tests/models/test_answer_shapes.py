@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from support import misbehaving as mis
 from support.misbehaving import Behaviour, MisbehavingServer, prompt_of
 from tiltmeter.engine import Journal, Keys, Limits, Request, generate
 from tiltmeter.models import Completion, Message, ModelError, Sampling, create_model
+from tiltmeter.models.answer_shapes import AnswerError
+from tiltmeter.models.http import read_chat_answer
 
 Outcome = Completion | ModelError
 PAID = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
@@ -200,6 +203,26 @@ def test_contents_that_nobody_can_read_fail_with_the_text_of_the_server() -> Non
     assert {name: getattr(answer, "kind", answer) for name, answer in kept.items()} == dict.fromkeys(UNREAD, "bad_response")
     silent = [name for name, answer in kept.items() if isinstance(answer, ModelError) and "lorem" not in answer.detail]
     assert silent == ["true", "deep lists"]
+
+
+WORDS = st.sampled_from(["text", "content", "parts", "type", "thinking", "refusal", "value", "reasoning"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=100)
+@given(JSON, JSON)
+def test_whatever_a_server_puts_into_a_message_is_text_or_rejected(content: Any, reasoning: Any) -> None:
+    message = {"content": content, "reasoning": reasoning}
+    try:
+        completion = read_chat_answer({"choices": [{"finish_reason": "stop", "message": message}]}, 0.0)
+    except AnswerError:
+        return
+    texts = (completion.text, completion.thinking, completion.refusal)
+    assert all(text is None or isinstance(text, str) for text in texts)
 
 
 NEVER_GENERATED = {

@@ -297,9 +297,25 @@ async def test_a_proxy_that_fails_is_named_without_its_password(monkeypatch: pyt
         monkeypatch.setenv(variable, f"http://me:geheim@{place}")
     for url in ("http://model.example/v1", "https://model.example/v1"):
         error = await failure(create_model("compatible/m", base_url=url))
-        assert error.kind == "connection"
+        assert error.kind == "proxy"
         assert f"cannot connect to the proxy {place} of {url.partition(':')[0]}_proxy, through which model.example:" in error.detail
         assert "geheim" not in f"{error.detail} {error!r}"
+
+
+async def test_a_proxy_that_rejects_the_request_is_named(monkeypatch: pytest.MonkeyPatch, journal: Journal) -> None:
+    with MisbehavingServer(lambda request, nth: "ok") as proxy:  # it knows no CONNECT
+        place = proxy.root.removeprefix("http://")
+        monkeypatch.setenv("https_proxy", proxy.root)
+        model = create_model("compatible/m", base_url="https://model.example/v1")
+        error = await failure(model)
+        limits = Limits(retries=0, max_connections=1)
+        requests = [Request((Message("user", str(number)),)) for number in range(20)]
+        with pytest.raises(ProviderError) as caught:
+            await asyncio.to_thread(generate, model, requests, Sampling(), journal=journal, limits=limits)
+    assert error.detail.startswith(f"the proxy {place} of https_proxy answered 404 to the request for model.example:443")
+    assert str(caught.value).startswith(
+        f"https://model.example cannot be reached: the proxy {place} of https_proxy answered 404 to the request"
+    )
 
 
 async def test_a_proxy_without_a_scheme_is_used_and_one_of_another_type_named(monkeypatch: pytest.MonkeyPatch) -> None:

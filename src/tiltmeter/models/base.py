@@ -93,7 +93,7 @@ class ModelError(Exception):
     ----------
     kind
         A short stable identifier, which is counted in the progress and stored with the failure: "rate_limit", "overloaded", "server",
-        "timeout", "connection", "bad_response", "bad_request", "context_length", "auth", "not_found", ...
+        "timeout", "connection", "proxy", "bad_response", "bad_request", "context_length", "auth", "not_found", ...
     detail
         One human-readable sentence without secrets, of at most a few hundred characters.
     scope

@@ -80,9 +80,9 @@ def connection_error(error: Exception, url: URL, proxy: Proxy | None, *, answere
         case aiohttp.ClientConnectorCertificateError():
             return ModelError("connection", f"the certificate of {through} cannot be trusted", scope="fatal")
         case aiohttp.ClientProxyConnectionError():
-            return ModelError("connection", f"cannot connect to the proxy {proxy}, through which {place} is reached: {_reason(error)}")
+            return ModelError("proxy", f"cannot connect to the proxy {proxy}, through which {place} is reached: {_reason(error)}")
         case aiohttp.ClientHttpProxyError():
-            return ModelError("connection", f"the proxy {proxy} answered {error.status} to the request for {place}: {clean(error.message)}")
+            return ModelError("proxy", f"the proxy {proxy} answered {error.status} to the request for {place}: {clean(error.message)}")
         case aiohttp.ClientConnectorSSLError():
             return ModelError("connection", f"{through} does not answer in TLS: if it expects http, write http:// in the base URL")
         case aiohttp.ClientConnectorError():
