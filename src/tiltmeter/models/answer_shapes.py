@@ -123,7 +123,7 @@ def _filtered_prompt(answer: Mapping[str, Any]) -> str | None:
     categories = found_at(answer, "prompt_filter_results", 0, "content_filter_results")
     if not isinstance(categories, dict):
         return None
-    filtered = [name for name, found in categories.items() if found_at(found, "filtered") is True]
+    filtered = [name for name, verdict in categories.items() if found_at(verdict, "filtered") is True]
     return f"the prompt was filtered: {', '.join(filtered)}" if filtered else None
 
 
@@ -193,8 +193,8 @@ def _collect(content: object, texts: list[str], thoughts: list[str], refusals: l
         texts.append(json.dumps(content))
         return True
     if isinstance(content, list):
-        known = [_collect(part, texts, thoughts, refusals) for part in content]
-        return all(known)
+        outcomes = [_collect(part, texts, thoughts, refusals) for part in content]
+        return all(outcomes)
     if not isinstance(content, dict):
         return content is None
     kind = content.get("type")

@@ -258,7 +258,7 @@ _ERROR_KINDS: tuple[tuple[Container[int], re.Pattern[str] | None, str, str], ...
 )
 """Classification of failures: status codes, pattern of the complaint, kind and scope; the first matching line is used.
 
-Status 200 stands for a failure that an answer with status 200 reports without a code.
+Status 200 is that of a failure that an answer with status 200 reports without a code.
 """
 
 

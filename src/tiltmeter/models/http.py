@@ -365,12 +365,15 @@ def read_chat_answer(answer: Mapping[str, Any], latency: float) -> Completion:
     refusal = _text(message.get("refusal")) or content.refusal or declined
     thinking = "\n".join(filter(None, [read_reasoning(message), content.thinking])) or None
     usage = answer.get("usage")
-    asked, answered, total = (_tokens(usage, name) for name in ("prompt_tokens", "completion_tokens", "total_tokens"))
+    input_tokens = _tokens(usage, "prompt_tokens")
+    output_tokens = _tokens(usage, "completion_tokens")
+    total = _tokens(usage, "total_tokens")
     if refusal is None:
-        # Gemini counts tokens of thinking in the total only.
-        generated = answered if answered is None or total is None else max(answered, total - (asked or 0))
+        generated = output_tokens
+        if output_tokens == 0 and total is not None:
+            generated = max(0, total - (input_tokens or 0))  # Gemini counts the tokens of its thinking only in the total
         demand_generated(finish, content.text, thinking, generated)
-    return Completion(content.text, common_reason(finish), refusal, thinking, asked, answered, latency)
+    return Completion(content.text, common_reason(finish), refusal, thinking, input_tokens, output_tokens, latency)
 
 
 class AnthropicModel(HttpModel):
