@@ -370,8 +370,9 @@ def read_chat_answer(answer: Mapping[str, Any], latency: float) -> Completion:
     total = _tokens(usage, "total_tokens")
     if refusal is None:
         generated = output_tokens
-        if output_tokens == 0 and total is not None:
-            generated = max(0, total - (input_tokens or 0))  # Gemini counts the tokens of its thinking only in the total
+        if output_tokens == 0:  # Gemini counts the tokens of its thinking only in the total, and xAI beside those of the answer
+            hidden = _tokens(found_at(usage, "completion_tokens_details"), "reasoning_tokens") or 0
+            generated = max(hidden, (total or 0) - (input_tokens or 0))
         demand_generated(finish, content.text, thinking, generated)
     return Completion(content.text, common_reason(finish), refusal, thinking, input_tokens, output_tokens, latency)
 
