@@ -400,7 +400,9 @@ def _bounds(bound: str, texts: Sequence[str] | None) -> dict[str, float]:
 
 def view(
     name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run folder, URL, or name under runs/ [default: all].")] = None,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on. Access is not password-protected.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on. It has no password; labelling needs the token printed.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8501,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser window.")] = False,
     journal: Journal = None,
