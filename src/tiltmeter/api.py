@@ -24,7 +24,7 @@ from tiltmeter.runs.resolving import Asked
 if TYPE_CHECKING:
     import pandas
 
-    from tiltmeter.benchmarks.builder import Spec
+    from tiltmeter.benchmarks.builder import LocalHosts, Spec
     from tiltmeter.gating import Verdict
     from tiltmeter.importing import Source
     from tiltmeter.runs.building import Built
@@ -430,6 +430,7 @@ def build(
     judge_base_url: str | None = None,
     judge_options: Mapping[str, Any] | None = None,
     offline: bool = False,
+    local: LocalHosts = False,
     limits: Limits | None = None,
     journal: str | Path | None = None,
     display: str | None = None,
@@ -450,6 +451,9 @@ def build(
         Model that generates keywords, articles, questions and replacements, if the spec requests them; see `run`.
     offline
         If True, no pages are downloaded.
+    local
+        Whether pages that the spec names may be read from hosts of this machine or its network (127.0.0.1, an intranet): yes, no, or a
+        function of the hosts that decides it. Redirects of other servers are never followed to such hosts.
     limits, journal, display, engine, engine_options
         See `run`.
     progress
@@ -480,7 +484,7 @@ def build(
 
     asking = _asking(limits, journal, display, engine, engine_options)
     judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options))
-    return build_benchmark(spec, out, judge=judging, asking=asking, offline=offline, progress=progress)
+    return build_benchmark(spec, out, judge=judging, asking=asking, offline=offline, local=local, progress=progress)
 
 
 def label(
