@@ -10,6 +10,7 @@ from .api import (
     list_studies as list_studies,
     plan as plan,
     run as run,
+    verify as verify,
 )
 from .comparing import Comparison as Comparison, compare as compare
 from .engine import Limits as Limits
