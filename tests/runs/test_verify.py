@@ -228,6 +228,27 @@ def test_the_command_prints_the_first_difference(copied: Path, monkeypatch: pyte
         assert json.loads(capsys.readouterr().out)["equal"] != is_changed
 
 
+@pytest.mark.verify
+def test_a_hidden_part_is_found(workplace: Path) -> None:
+    (workplace / "two.yaml").write_text("study: genderbench\nparts: [gest, jobs_lum]\nlimit: 3\n")
+    run = tm.run("two.yaml", model="sim/mild", out="two", display="none").path
+    assert tm.verify(run).equal
+    tables = ("measures", "findings", "stages/grades", "stages/examples")
+    for table in tables:
+        change_table(run, table, lambda rows: rows.filter(part="gest"))
+    forge(run, *tables)
+    not_run = {"status": "not run", "reason": "it was not available"}
+    changes: list[tuple[Callable[[dict[str, Any]], object], str]] = [
+        (lambda document: document["parts"].update(jobs_lum=not_run), "run.json: it says that the run is complete, and that jobs_lum was"),
+        (lambda document: document["parts"].pop("jobs_lum"), "run.json: parts is"),
+    ]
+    for change, sentence in changes:
+        change_document(run, change)
+        result = tm.verify(run)
+        assert any(one.startswith("findings: ") for one in result.differences), result.sentences()
+        assert any(one.startswith(sentence) for one in result.differences), result.sentences()
+
+
 def texts() -> pl.DataFrame:
     rows = [("A fine day in spring.", "A"), ("A sad day in autumn.", "B"), ("A good day for all.", "A"), ("A bad day for some.", "B")]
     return pl.DataFrame(rows * 6, schema=["text", "group"], orient="row")

@@ -168,15 +168,16 @@ def _code_of(document: Mapping[str, Any]) -> list[str]:
 
 
 def _resolved(run: Run) -> tuple[Resolved, bool]:
-    """Return the study of a run with those of its parts that were run, and whether it is about the user's own texts."""
+    """Return the study of a run with those of its parts that have responses, and whether it is about the user's own texts."""
     own_texts = str(run.about["study"]).partition("/")[2] == OWN_TEXTS
     if own_texts:
         by_name, settings = opened(run)
         resolved = Resolved(Study(name=run.about["study"], title=run.about["title"], parts=list(by_name.values())), settings, Sampling())
     else:
         resolved = resolve(run.path / "study.yaml")
-    measured = [part for part in resolved.study.parts if run.about["parts"].get(part.name, {}).get("status") == "run"]
-    study = dataclasses.replace(resolved.study, parts=measured)
+    answered = run.folder.scan("responses").filter(pl.col("status") != "missing").select("prompt_id")
+    names = run.folder.scan("design").join(answered, on="prompt_id", how="semi").select(pl.col("part").unique()).collect()["part"].to_list()
+    study = dataclasses.replace(resolved.study, parts=[part for part in resolved.study.parts if part.name in names])
     return Resolved(study, resolved.settings, resolved.sampling, document_of(run).get("inputs") or {}), own_texts
 
 
@@ -211,7 +212,13 @@ def _computed(run: Run, resolved: Resolved, folder: RunFolder) -> tuple[list[str
     """Carry out the stages in another folder; return the problems, and the counts of responses by part."""
     kept = [stage.name for part in resolved.study.parts for stage in part.stages if _is_taken_as_stored(stage, run)]
     parts = copy.deepcopy(run.about["parts"])
-    units = {one["unit"] for part in parts.values() for one in part.get("responses", {}).values()}
+    sizes = folder.scan("design").group_by("part").agg(prompts=pl.len(), attempts=pl.col("repetitions").cast(pl.Int64).sum()).collect()
+    for name, prompts, attempts in sizes.iter_rows():
+        entry = parts.setdefault(name, {"status": "not run"})
+        entry |= {"prompts": prompts, "attempts": attempts}
+    for part in resolved.study.parts:  # also those that run.json calls not run: their results may have been removed
+        parts[part.name]["status"] = "run"
+    units = {counts["unit"] for part in parts.values() for counts in part.get("responses", {}).values()}
     with Asking().open() as asker:
         again = RunInProgress(folder, resolved, asker, None)
         again.became = parts
@@ -262,14 +269,25 @@ def _changed_files(run: Run, resolved: Resolved) -> list[str]:
 def _differing_settings(run: Run) -> list[str]:
     """Return a sentence for each setting in run.json that is not that of study.yaml, or is contradicted there."""
     document, about = document_of(run), run.about
-    names = [[str(model.get("name")) for model in source.get("models") or ()] for source in (document, about)]
     pairs = {key: (document[key], about[key]) for key in document if key in about and key not in _DESCRIBED}
-    pairs["models"] = (names[0], names[1])
+    if "models" in document:
+        pairs["models"] = (_names(document["models"]), _names(about["models"]))
+    if "parts" in document:
+        pairs["parts"] = (sorted(document["parts"]), sorted(about["parts"]))
     different = {key: values for key, values in pairs.items() if values[0] != values[1]}
     sentences = [f"run.json: {key} is {now} there, and {written} in study.yaml" for key, (written, now) in different.items()]
+    if about.get("judged_by") is not None and document.get("judge") is None:
+        sentences.append("run.json: it names a judge, and study.yaml names none")
     if about["complete"] and about["problems"]:
         sentences.append("run.json: it says that the run is complete, and lists problems")
+    not_run = [name for name, part in about["parts"].items() if part["status"] != "run"]
+    if about["complete"] and not_run:
+        sentences.append(f"run.json: it says that the run is complete, and that {', '.join(not_run)} was not run")
     return sentences
+
+
+def _names(models: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [str(model.get("name")) for model in models]
 
 
 def _differing_counts(run: Run, became: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -40,10 +40,10 @@ def leads_to_local(url: str) -> bool:
     if host is None:
         return False
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, ValueError):
         return False
-    return any(is_local(str(place[0])) for *_, place in found)
+    return any(is_local(str(endpoint[0])) for *_, endpoint in entries)
 
 
 def local_hosts(urls: Iterable[str]) -> list[str]:
@@ -62,8 +62,9 @@ def _host(url: str) -> str | None:
 
 def same_server(first: str, second: str) -> bool:
     """Return whether two URLs have the same host, and the same port or those of HTTP and HTTPS."""
-    one, other = URL(first), URL(second)
-    return one.raw_host == other.raw_host and (one.port == other.port or {one.port, other.port} == _DEFAULT_PORTS)
+    first_url, second_url = URL(first), URL(second)
+    ports = {first_url.port, second_url.port}
+    return first_url.raw_host == second_url.raw_host and (len(ports) == 1 or ports == _DEFAULT_PORTS)
 
 
 class PublicResolver(AbstractResolver):
@@ -84,10 +85,11 @@ class PublicResolver(AbstractResolver):
 
     async def resolve(self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET) -> list[ResolveResult]:
         """Return the addresses of a host; raises OSError if one of them is refused."""
-        found = await self._resolver.resolve(host, port, family)
-        if host not in self._allowed and host not in self._proxies and any(is_local(one["host"]) for one in found):
+        results = await self._resolver.resolve(host, port, family)
+        may_be_local = host in self._allowed or host in self._proxies
+        if not may_be_local and any(is_local(result["host"]) for result in results):
             raise OSError(f"{host} is {LOCAL}")
-        return found
+        return results
 
     async def close(self) -> None:
         """Release the resolver."""
