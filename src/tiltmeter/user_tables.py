@@ -10,12 +10,9 @@ import polars as pl
 from polars import DataFrame, Expr, Float64, Int64, Series, String, col, selectors as cs
 
 from tiltmeter.errors import InputError
-from tiltmeter.outside_files import table_of, why
+from tiltmeter.outside_files import ROW as ROW, ROW_TYPE, table_of, why
 from tiltmeter.paths import is_file
 from tiltmeter.registry import check_known
-
-ROW = "row number"
-"""Column with the row number: in a spreadsheet (CSV, Excel), the header is row 1, and the first record is row 2; elsewhere it is row 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +31,9 @@ class UserTable:
     @classmethod
     def of(cls, place: object, table: DataFrame) -> UserTable:
         """Return a table with row numbers, which start as the file extension at the end of its `place` demands."""
-        spreadsheet = str(place).lower().removesuffix(".gz").endswith((".csv", ".xlsx"))
+        if table.schema.get(ROW) == ROW_TYPE:
+            return cls(str(place), table)
+        spreadsheet = str(place).lower().removesuffix(".gz").endswith((".csv", ".tsv", ".xlsx"))
         return cls(str(place), table.drop(ROW, strict=False).with_row_index(ROW, 1 + spreadsheet))
 
     def demand(self, columns: Iterable[str], *, lists: bool = False, rest: str = "") -> None:

@@ -42,5 +42,5 @@ def csv_table(lazy: LazyFrame) -> LazyFrame:
     schema = lazy.collect_schema()
     nested = [as_json(name) for name, kind in schema.items() if kind.is_nested()]
     texts = [neutral(name) for name, kind in schema.items() if kind == String]
-    names = DataFrame({"old": schema.names(), "new": schema.names()}).select("old", neutral("new"))
+    names = DataFrame({"old": schema.names(), "new": schema.names()}, schema={"old": String, "new": String}).select("old", neutral("new"))
     return lazy.with_columns(*nested, *texts).rename(dict(names.iter_rows()))

@@ -240,7 +240,7 @@ def _in_file(name: str) -> Study | None:
         raise InputError(f"{name} is a folder; name the file in it, such as {path / 'study.yaml'}")
     if path.suffix == ".py" and path.is_file():
         raise InputError(f"{name} is a Python file; name the probe in it: {name}:NAME")
-    if path.suffix.lower() in (".csv", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".gz"):
+    if path.suffix.lower() in (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".gz"):
         from tiltmeter.probes.table_probe import TableProbe
 
         return study_of(TableProbe(re.sub(r"\W+", "_", path.stem).lower(), table_of(path), name), name)
