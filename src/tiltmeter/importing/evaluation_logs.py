@@ -44,11 +44,12 @@ _LARGEST = 2**28
 _LARGEST_LOG = 2**30
 """Maximum uncompressed size of all files in a log, in bytes."""
 _OUTPUT = {**dict.fromkeys(("thinking", "finish_reason", "refusal"), String), "input_tokens": Int32, "output_tokens": Int32}
-_INSPECT_ROWS: Schema = {**ROWS, **_OUTPUT, "status": String, "error": String}
+RESPONSE_ROWS: Schema = {**ROWS, **_OUTPUT, "status": String, "error": String}
+"""Columns of the responses in a log."""
 
 
 @contextmanager
-def _reading(path: Path, what: str) -> Iterator[None]:
+def reading_log(path: Path, what: str) -> Iterator[None]:
     """Convert errors in reading a log to an InputError that names it."""
     try:
         yield
@@ -69,7 +70,7 @@ def is_probe_log(path: Source) -> TypeGuard[Path]:
 
 def read_probe_log(path: Path) -> DataFrame:
     """Return the last state of a probe log: one row per attempt by position of item and prompt, with the metadata as JSON."""
-    with _reading(path, "GenderBench probe log"):
+    with reading_log(path, "GenderBench probe log"):
         with path.open(encoding="utf-8") as file:
             last = [line for line in file if line.strip()][-1]
         state: dict[str, Any] = json_of(last)["probe_state"]
@@ -137,12 +138,12 @@ def read_inspect_log(path: Path) -> DataFrame:
     """
     if not is_file(path):
         raise InputError(f"there is no file {path}")
-    with _reading(path, "Inspect log"):
+    with reading_log(path, "Inspect log"):
         pieces = _head_and_samples(path)
         about = next(pieces)
         ours = MARK in (about.get("metadata") or {})
         rows = [_row(sample, ours=ours) | {"model": about.get("model")} for sample in pieces]
-        log = DataFrame(rows, schema=_INSPECT_ROWS)
+        log = DataFrame(rows, schema=RESPONSE_ROWS)
     if log.is_empty():
         raise InputError(f"{path} is an Inspect log without samples (was it written with --no-log-samples?); there is nothing to read")
     return log

@@ -14,12 +14,12 @@ from polars import DataFrame, Float64, Int64, String, col
 
 from tiltmeter.errors import InputError
 from tiltmeter.features.scoring import LARGEST
-from tiltmeter.outside_files import json_of, table_of, why
+from tiltmeter.outside_files import ROW_TYPE, json_of, table_of, why
 from tiltmeter.paths import is_file
 from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.sanitising import not_utf8
 from tiltmeter.study import conform
-from tiltmeter.user_tables import UserTable
+from tiltmeter.user_tables import ROW, UserTable
 
 ROWS = {"prompt_id": String, "prompt": String, "model": String, "repetition": Int64, "answer": String}
 """Columns of a table of responses after reading; null if the file lacks them."""
@@ -102,7 +102,7 @@ def texts_in(folder: Path) -> TableInMemory:
 
 
 def read_responses(path: Source) -> DataFrame:
-    """Return the rows of a file with the columns ROWS; raise InputError with the file and the error in it."""
+    """Return the rows of a file with the columns ROWS and their row numbers; raise InputError with the file and the error in it."""
     table = _read_file(path, [*ROWS, *(alias for aliases in _ALIASES.values() for alias in aliases)])
     for name, aliases in _ALIASES.items():
         if found := next((alias for alias in aliases if alias in table.columns), None):
@@ -120,7 +120,7 @@ def read_responses(path: Source) -> DataFrame:
         wrong = col.repetition.is_not_null() & ~(numbers.is_between(0, REPETITIONS[-1]) & (numbers == numbers.floor())).fill_null(False)
         UserTable.of(path, table).refuse(wrong, "repetition", f"is not a whole number from 0 to {REPETITIONS[-1]:,}")
         table = table.with_columns(numbers)
-    return conform(table, ROWS)
+    return conform(UserTable.of(path, table).rows, {**ROWS, ROW: ROW_TYPE})
 
 
 def read_texts(path: Source, columns: TextColumns) -> DataFrame:
