@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import tiltmeter as tm
+from conftest import Tiltmeter
 from support.analysing import analyse, prompts
 from tiltmeter.errors import InputError
 from tiltmeter.importing.response_tables import TextColumns, read_texts
@@ -192,3 +193,19 @@ def test_words_for_no_value_are_named(tmp_path: Path, capsys: pytest.CaptureFixt
     tm.analyse("a.csv", study="benchmarks", text="text", group="group", params={"features": "vader"}, display="none")
     said = "note: a.csv: 2 texts are 'NaN', 'N/A' (rows 3, 4) and counted as texts; leave cells without a text empty"
     assert said in capsys.readouterr().err
+
+
+def test_prompts_are_written_exactly_and_found_again_behind_an_apostrophe(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    rows = [
+        {"prompt": f"{mark}1 Grant it to {n}?", "group": g, "expected": "yes"}
+        for mark in "=-"
+        for n, g in (("Ann", "women"), ("Tom", "men"))
+    ]
+    pl.DataFrame(rows).write_csv(tmp_path / "p.csv")
+    said = "note: 4 cells begin like a formula; open out.csv in a spreadsheet only as text, or write .jsonl"
+    tiltmeter("plan p.csv --prompts out.csv", exits=0, says=said)
+    written = pl.read_csv(tmp_path / "out.csv")
+    assert set(written["prompt"]) == {row["prompt"] for row in rows}
+    written.select(prompt="'" + pl.col("prompt"), answer=pl.lit("yes")).write_csv(tmp_path / "a.csv")
+    tiltmeter("analyse a.csv --study p.csv --out run", exits=0)
+    assert pl.read_parquet(tmp_path / "run" / "responses.parquet").height == 4

@@ -30,6 +30,7 @@ from tiltmeter.importing.response_tables import Source, TableInMemory, TextColum
 from tiltmeter.models import Model, Sampling
 from tiltmeter.paths import is_file, sha256
 from tiltmeter.readers import without_thinking
+from tiltmeter.reports.files import as_written
 from tiltmeter.runs.asking import Asking
 from tiltmeter.runs.folder import RunFolder
 from tiltmeter.runs.opened_run import Run
@@ -329,11 +330,12 @@ def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame,
 def _with_prompts_of(design: DataFrame, rows: DataFrame, edited: Expr) -> DataFrame:
     """Return rows in which a prompt that differs only in line ends and blanks has the text of the design, where `edited` is true.
 
-    Spreadsheets write other line ends, and programs omit blanks at the ends of lines. Texts of the design that differ only in these are
-    matched exactly.
+    Spreadsheets write other line ends, and programs omit blanks at the ends of lines or write an apostrophe before a formula. Texts of
+    the design that differ only in these are matched exactly.
     """
     plain = (
-        col.prompt.str.normalize("NFC")
+        as_written("prompt")
+        .str.normalize("NFC")
         .str.strip_prefix("\ufeff")
         .str.replace_all("\r\n?", "\n")
         .str.replace_all(r"(?m)[ \t\x{A0}]+$", "")
