@@ -1,6 +1,6 @@
 """Limits for files that unpack to much more than their size: gzip files, Excel workbooks and archives of logs.
 
-The limits are checked before a file is unpacked into memory. Whoever has a larger table can unpack or convert it and give that file.
+The limits are checked before a file is unpacked into memory. A larger table can be given unpacked, or as CSV.
 """
 
 from __future__ import annotations

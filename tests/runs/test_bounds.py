@@ -153,3 +153,35 @@ def test_a_module_that_ends_the_program_is_named(tiltmeter: Tiltmeter, tmp_path:
     said = "ends the program while it is imported; put what it runs under: if __name__ == '__main__'"
     assert f"exits_{name}" in tiltmeter(command.format(f"exits_{name}"), exits=2, says=said).stderr
     assert not list(tmp_path.glob("runs/*/"))
+
+
+ENDS = {
+    "part": (
+        "import sys\nfrom tiltmeter.probes import TableProbe\nimport polars as pl\n"
+        "class Mine(TableProbe):\n    def __init__(self):\n        super().__init__('mine', pl.read_csv('p.csv'))\n"
+        "    def prompts(self, library, rng):\n        sys.exit(0)\n",
+        "plan {}.py:Mine",
+        2,
+        "line 8 ended the program; a function that Tiltmeter calls must return instead",
+    ),
+    "model": (
+        "import sys\ndef reply(prompt):\n    sys.exit(0)\n",
+        "run p.csv -m python/{}:reply --display none",
+        4,
+        "SystemExit: 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_a_function_that_ends_the_program_is_no_success(tiltmeter: Tiltmeter, tmp_path: Path, name: str) -> None:
+    module, command, status, said = ENDS[name]
+    (tmp_path / "p.csv").write_text(TABLES["p.csv"])
+    (tmp_path / f"ends_{name}.py").write_text(module)
+    tiltmeter(command.format(f"ends_{name}"), exits=status, says=said)
+
+
+def test_a_name_that_is_too_long_is_not_a_matter_of_space(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text(TABLES["p.csv"])
+    for command in (f"run p.csv -m sim/fair --display none --out {'x' * 300}", f"plan p.csv --prompts {'x' * 300}.csv"):
+        tiltmeter(command, exits=2, says="File name too long; choose a shorter name")
