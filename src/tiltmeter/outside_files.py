@@ -39,7 +39,9 @@ _SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE = 2**16
 """Number of characters of a CSV file from which its separator is found."""
 _NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-_DECLARED = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
+_EMPTY_LINES = re.compile(r"(?:[\s,;|]*\n)?")
+"""Lines before the names of the columns: empty, or with separators only."""
+_DECLARED = re.compile(r"sep=([!-/:-@|~\t])\r?\n", re.IGNORECASE)
 """First line with which a spreadsheet declares the separator."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
@@ -144,19 +146,19 @@ def _excel_of(path: Path) -> DataFrame:
     return _filled(table, r"__UNNAMED__\d+")
 
 
-def _filled(table: DataFrame, unnamed: str) -> DataFrame:
+def _filled(table: DataFrame, unnamed: str, above: int = 0) -> DataFrame:
     """Return a table without its empty rows, and without the empty columns whose name matches the pattern `unnamed`.
 
-    If rows are omitted, the column `ROW` has the numbers of the others.
+    If rows are omitted, or were above the names of the columns, the column `ROW` has the numbers of the others.
     """
     empty = [name for name in table.columns if re.fullmatch(unnamed, name) and table[name].null_count() == table.height]
     table = table.drop(empty)
     if not table.width:
         return table
     is_empty = table.select(pl.all_horizontal(cs.string().str.strip_chars().fill_null("") == "")).to_series()
-    if not is_empty.any():
+    if not is_empty.any() and not above:
         return table
-    return table.drop(ROW, strict=False).with_row_index(ROW, 2).filter(~is_empty)
+    return table.drop(ROW, strict=False).with_row_index(ROW, 2 + above).filter(~is_empty)
 
 
 def _parquet_of(path: Path) -> DataFrame:
@@ -190,12 +192,13 @@ def csv_of(path: Path) -> DataFrame:
         raise InputError(f"{path} contains JSON, not comma-separated values; write one object per line to a file that ends in .jsonl")
     if encoding := not_utf8(path.read_bytes()):
         raise InputError(f"{path} cannot be read: {encoding}")
-    separator, before = _separator(path)
+    separator, before, is_declared = _separator(path)
     try:
-        table = pl.read_csv(path, infer_schema=False, glob=False, separator=separator, skip_lines=before)
+        end = "\n" if b"\n" in path.read_bytes() else "\r"
+        table = pl.read_csv(path, infer_schema=False, glob=False, separator=separator, skip_lines=before, eol_char=end)
     except pl.exceptions.ComputeError as error:
         raise InputError(f"{path} cannot be read: {_why_not_csv(path, error, separator)}") from error
-    table = _filled(table, rf"\s*({_DUPLICATE_SUFFIX.pattern})?")
+    table = _filled(table, rf"\s*({_DUPLICATE_SUFFIX.pattern})?", 0 if is_declared else before)
     if duplicate := next(
         (name for name in table.columns if _DUPLICATE_SUFFIX.search(name) and _DUPLICATE_SUFFIX.sub("", name) in table.columns), None
     ):
@@ -203,23 +206,23 @@ def csv_of(path: Path) -> DataFrame:
     return _with_plain_names(path, table)
 
 
-def _separator(path: Path) -> tuple[str, int]:
-    """Return the separator of the values in a CSV file, and the number of lines before the names of the columns.
+def _separator(path: Path) -> tuple[str, int, bool]:
+    """Return the separator of the values in a CSV file, the number of lines before the names of the columns, and whether it is declared.
 
-    It is the one that divides the first line into several names. If several do, it is the first that divides all lines alike; a comma if
-    none does. In a TSV file, tabs come first.
+    The separator is the one that divides the first line into several names. If several do, it is the first that divides all lines alike; a
+    comma if none does. In a TSV file, tabs come first. The line of a declaration is no row of the spreadsheet.
     """
     with path.open(encoding="utf-8-sig", newline="") as file:
         sample = file.read(_SAMPLE)
     if declared := _DECLARED.match(sample):
-        return declared[1], 1
-    blank = len(sample) - len(sample.lstrip("\r\n"))
+        return declared[1], 1, True
+    blank = _EMPTY_LINES.match(sample).end()  # type: ignore[union-attr]  # it matches every text
     before = sample.count("\n", 0, blank)
     marks = sorted(_SEPARATORS, key=lambda mark: mark == "\t", reverse=True) if path.suffix.lower() == ".tsv" else _SEPARATORS
     widths = {mark: _widths(sample[blank:], mark) for mark in marks}
     dividing = [mark for mark in marks if widths[mark] and widths[mark][0] > 1]
     alike = [mark for mark in dividing if len(set(widths[mark])) == 1]
-    return next(iter(alike if len(dividing) > 1 and alike else dividing), ","), before
+    return next(iter(alike if len(dividing) > 1 and alike else dividing), ","), before, False
 
 
 def _widths(sample: str, separator: str) -> Sequence[int]:

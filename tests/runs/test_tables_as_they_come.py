@@ -32,6 +32,8 @@ FORMS = {
     "blank.csv": '\n\ngroup,text\n\nwomen,"She is kind, and brave."\n\n\nmen,He is kind; brave.\n,\n',
     "padded.csv": ' group,text\u00a0\nwomen,"She is kind, and brave."\nmen,He is kind; brave.\n',
     "trailing.csv": 'group,text,,\nwomen,"She is kind, and brave.",,\nmen,He is kind; brave.,,\n',
+    "above.csv": ';;\n  \n;;\ngroup;text\nwomen;She is kind, and brave.\nmen;"He is kind; brave."\n',
+    "returns.csv": 'group,text\rwomen,"She is kind, and brave."\rmen,He is kind; brave.\r',
     "list.json": json.dumps(LINES, indent=2),
     "list.jsonl": json.dumps(LINES),
     "padded.jsonl": "\n\n".join(json.dumps({" group": group, "text ": text}) for group, text in ROWS),
@@ -71,6 +73,9 @@ def test_rows_are_numbered_as_in_the_spreadsheet(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,group\n\nShe is kind.,women\n\nHe is kind.,\n")
     with pytest.raises(InputError, match=r"a\.csv, row 5, column 'group' is empty"):
         tm.analyse("a.csv", study="benchmarks", text="text", group="group", display="none")
+    (tmp_path / "c.csv").write_text(";;\n\ntext;group\nShe is kind.;women\nHe is kind.;\n")
+    with pytest.raises(InputError, match=r"c\.csv, row 5, column 'group' is empty"):
+        tm.analyse("c.csv", study="benchmarks", text="text", group="group", display="none")
     (tmp_path / "b.csv").write_text("group,score\n;,\na,1\n\nb,high\n".replace(";", ""))
     with pytest.raises(InputError, match=r"b\.csv, row 5, column 'score': 'high' is not a number"):
         tm.analyse("b.csv", study="benchmarks", feature="score", group="group", display="none")
@@ -209,3 +214,23 @@ def test_prompts_are_written_exactly_and_found_again_behind_an_apostrophe(tiltme
     written.select(prompt="'" + pl.col("prompt"), answer=pl.lit("yes")).write_csv(tmp_path / "a.csv")
     tiltmeter("analyse a.csv --study p.csv --out run", exits=0)
     assert pl.read_parquet(tmp_path / "run" / "responses.parquet").height == 4
+
+
+@pytest.mark.parametrize(
+    ("written", "numbers"),
+    [
+        (["0,5", "1,25", "3"], [0.5, 1.25, 3.0]),
+        (["-0,125", "2,000"], [-0.125, 2.0]),
+        (["1.5", "2"], [1.5, 2.0]),
+        (["1,234", "2,345"], None),  # may be thousands
+        (["1,5", "1.5"], None),
+    ],
+)
+def test_decimal_commas_are_read_where_they_can_mean_nothing_else(written: list[str], numbers: list[float] | None) -> None:
+    pl.DataFrame({"group": ["a", "b", "a"][: len(written)], "score": written}).write_csv("scores.csv", separator=";")
+    columns = TextColumns(None, ["group"], feature=["score"])
+    if numbers is None:
+        with pytest.raises(InputError, match=r"scores\.csv, row 2, column 'score': .* is not a number"):
+            read_texts(Path("scores.csv"), columns)
+    else:
+        assert read_texts(Path("scores.csv"), columns)["value:score"].to_list() == numbers

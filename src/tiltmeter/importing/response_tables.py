@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 import polars as pl
-from polars import DataFrame, Float64, Int64, String, col
+from polars import DataFrame, Float64, Int64, Series, String, col
 
 from tiltmeter.errors import InputError
 from tiltmeter.features.scoring import LARGEST
@@ -144,7 +144,7 @@ def read_texts(path: Source, columns: TextColumns) -> DataFrame:
         if words.count() and words.drop_nulls().is_in(["true", "false"]).all():
             values[f"value:{name}"] = words == "true"  # decisions
             continue
-        numbers = table[name].cast(Float64, strict=False)
+        numbers = _numbers(table[name])
         UserTable.of(path, table).refuse(
             col(name).is_not_null() & numbers.is_null(), name, "is not a number; correct it, or leave it empty"
         )
@@ -160,6 +160,17 @@ def read_texts(path: Source, columns: TextColumns) -> DataFrame:
     rows = conform(table.select(**texts), dict.fromkeys(wanted, String)).with_columns(**values)
     UserTable.of(path, table).refuse_empty(columns.identity)
     return rows
+
+
+def _numbers(written: Series) -> Series:
+    """Return the numbers in a column, null where a value is not a number; commas are decimal ones if they cannot separate thousands."""
+    numbers = written.cast(Float64, strict=False)
+    if numbers.null_count() == written.null_count() or written.dtype != String:
+        return numbers
+    values = written.drop_nulls().str.strip_chars()
+    if values.str.contains(r"^[+-]?[0-9]+(?:,[0-9]+)?$").all() and values.str.contains(r",(?:[0-9]{1,2}|[0-9]{4,})$|^[+-]?0,").any():
+        return written.str.replace(",", ".", literal=True).str.strip_chars().cast(Float64, strict=False)
+    return numbers
 
 
 def _read_file(path: Source, wanted: Collection[str]) -> DataFrame:
