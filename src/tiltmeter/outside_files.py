@@ -41,7 +41,7 @@ _SAMPLE = 2**16
 _NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _EMPTY_LINES = re.compile(r"(?:[\s,;|]*\n)?")
 """Lines before the names of the columns: empty, or with separators only."""
-_DECLARED = re.compile(r"sep=([!-/:-@|~\t])\r?\n", re.IGNORECASE)
+_DECLARED = re.compile(r"sep=([!#-/:-@|~\t])\r?\n", re.IGNORECASE)
 """First line with which a spreadsheet declares the separator."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 from collections.abc import Iterator
@@ -33,10 +32,8 @@ def writable(path: Path, remedy: str = _REMEDY) -> Iterator[None]:
         number = _OS_ERROR.search(str(error))
         if number is None and not isinstance(error, OSError):
             raise
-        code = int(number[1]) if number else getattr(error, "errno", None)
-        reason = os.strerror(code) if number and code else getattr(error, "strerror", None) or error
-        advice = "choose a shorter name" if code == errno.ENAMETOOLONG else remedy
-        raise InputError(f"cannot write {path}: {reason}; {advice}") from error
+        reason = os.strerror(int(number[1])) if number else getattr(error, "strerror", None) or error
+        raise InputError(f"cannot write {path}: {reason}; {remedy}") from error
 
 
 @contextmanager

@@ -179,9 +179,3 @@ def test_a_function_that_ends_the_program_is_no_success(tiltmeter: Tiltmeter, tm
     (tmp_path / "p.csv").write_text(TABLES["p.csv"])
     (tmp_path / f"ends_{name}.py").write_text(module)
     tiltmeter(command.format(f"ends_{name}"), exits=status, says=said)
-
-
-def test_a_name_that_is_too_long_is_not_a_matter_of_space(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    (tmp_path / "p.csv").write_text(TABLES["p.csv"])
-    for command in (f"run p.csv -m sim/fair --display none --out {'x' * 300}", f"plan p.csv --prompts {'x' * 300}.csv"):
-        tiltmeter(command, exits=2, says="File name too long; choose a shorter name")

@@ -200,6 +200,18 @@ def test_words_for_no_value_are_named(tmp_path: Path, capsys: pytest.CaptureFixt
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("study", ["benchmarks", "associations"])
+def test_error_messages_among_own_texts_are_failures(tmp_path: Path, capsys: pytest.CaptureFixture[str], study: str) -> None:
+    texts = ["She is kind.", "HTTP 503", "He is brave.", "Error code: 429 - {'error': {}}", "She is brave.", "He is kind."]
+    table = pl.DataFrame({"text": texts, "group": ["a", "a", "b", "b", "a", "b"]})
+    (tmp_path / "a.csv").write_text("\n" + table.write_csv().replace("HTTP", "\n\nHTTP").replace("\n\n\n", "\n\n"))
+    params = {"features": "vader"} if study == "benchmarks" else {"encoder": "none"}
+    run = tm.analyse("a.csv", study=study, text="text", group="group", params=params, display="none")
+    assert run.responses["status"].to_list() == ["ok", "failed", "ok", "failed", "ok", "ok"]
+    assert set(run.measures.filter(outcome="failed")["prompt_id"]) == set(run.responses.filter(status="failed")["prompt_id"])
+    assert "note: a.csv: 2 answers are error messages (rows 5, 7: 'HTTP 503'); they count as failed" in capsys.readouterr().err
+
+
 def test_prompts_are_written_exactly_and_found_again_behind_an_apostrophe(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     rows = [
         {"prompt": f"{mark}1 Grant it to {n}?", "group": g, "expected": "yes"}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, TypeGuard
 
@@ -158,7 +159,8 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
 def _items(output: Sequence[Any]) -> Iterator[dict[str, Any]]:
     """Yield the parts of a message in the output of OpenAI's responses: texts, refusals and summaries of thinking."""
     for item in output:
-        for part in [*(found_at(item, "summary") or ()), *(found_at(item, "content") or ())]:
+        lists = [found_at(item, name) for name in ("summary", "content")]
+        for part in chain.from_iterable(parts for parts in lists if isinstance(parts, list)):
             text = found_at(part, "text")
             match found_at(part, "type"):
                 case "output_text":

@@ -83,13 +83,12 @@ def errors_as_failures(place: object, rows: DataFrame) -> tuple[DataFrame, str |
     return failed, f"{place}: {counted} ({_rows(errors[ROW])}: {first!r}); {what}"
 
 
-def words_for_no_value(place: object, texts: Series) -> str | None:
-    """Return a note about texts such as "NaN" or "N/A", which are counted as texts; None if there are none."""
-    table = UserTable.of(place, texts.alias("text").to_frame()).rows
-    words = table.filter(col.text.str.strip_chars().str.to_lowercase().is_in(_NO_VALUE))
+def words_for_no_value(place: object, rows: DataFrame) -> str | None:
+    """Return a note about texts (`answer`) such as "NaN" or "N/A", which are counted as texts; None if there are none."""
+    words = UserTable.of(place, rows).rows.filter(col.answer.str.strip_chars().str.to_lowercase().is_in(_NO_VALUE))
     if words.is_empty():
         return None
-    kinds = ", ".join(repr(word) for word in words["text"].unique(maintain_order=True).head(_SHOWN))
+    kinds = ", ".join(repr(word) for word in words["answer"].unique(maintain_order=True).head(_SHOWN))
     counted = "1 text is" if words.height == 1 else f"{words.height:,} texts are"
     return f"{place}: {counted} {kinds} ({_rows(words[ROW])}) and counted as texts; leave cells without a text empty"
 

