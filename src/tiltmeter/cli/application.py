@@ -14,7 +14,7 @@ from tiltmeter.cli.association_commands import reanalyse, validate
 from tiltmeter.cli.benchmark_commands import benchmark_app, build
 from tiltmeter.cli.journal_commands import journal_app
 from tiltmeter.cli.listing_commands import data_app, list_things, schema
-from tiltmeter.cli.results_commands import compare, export, gate, label, report, show, view
+from tiltmeter.cli.results_commands import compare, export, gate, label, report, show, verify, view
 from tiltmeter.cli.run_commands import analyse, demo, finish, sim_app
 from tiltmeter.errors import EXIT_INCOMPLETE
 
@@ -187,6 +187,7 @@ app.command()(show)
 app.command()(report)
 app.command()(compare)
 app.command()(gate)
+app.command()(verify)
 app.command()(label)
 app.command()(validate)
 app.command()(reanalyse)

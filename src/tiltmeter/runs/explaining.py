@@ -17,7 +17,7 @@ from tiltmeter.readers.outcomes import READING_RULE
 from tiltmeter.registry import check_known
 from tiltmeter.runs.counterparts import factors_of
 from tiltmeter.runs.evidence import resting_on
-from tiltmeter.runs.folder import RunFolder, without_foreign
+from tiltmeter.runs.folder import RunFolder, reading, without_foreign
 from tiltmeter.runs.reading_quality import labels_of
 from tiltmeter.study import MEASURES, NAMED, RESPONSES, metric_name
 
@@ -192,6 +192,9 @@ def _reason(outcome: str | None, response: Mapping[str, Any]) -> str:
         return str(response["error"] or missing)
     if outcome == "refused" and response["refusal"] is not None:
         return f"the provider reports a refusal: {response['refusal']}"
+    if outcome == "empty" and response["finish_reason"] == "length":
+        place = "within the model's thinking" if response["thinking"] else "before an answer began"
+        return f"it was cut off {place}: --max-tokens sets how long a response with its thinking may be"
     if outcome == "empty" and response["thinking"]:
         return "there is only thinking, no answer"
     return _MEANINGS.get(outcome or "", "")
@@ -245,7 +248,8 @@ def _counted_findings(
 
 def _selects(folder: RunFolder, evidence: str, measures: LazyFrame) -> bool:
     """Return whether the evidence of a finding selects any of these measures."""
-    count: int = resting_on(folder, evidence, measures).select(pl.len()).collect().item()
+    with reading(folder.path):
+        count: int = resting_on(folder, evidence, measures).select(pl.len()).collect().item()
     return count > 0
 
 

@@ -17,6 +17,7 @@ from tiltmeter.blocks import RANGES, UNDECIDED, Block, Callout, Details, Headlin
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
 from tiltmeter.registry import did_you_mean
 from tiltmeter.reports import Report
+from tiltmeter.runs.checksums import unmatched_sentence
 from tiltmeter.runs.counterparts import counterparts
 from tiltmeter.runs.evidence import resting_on
 from tiltmeter.runs.explaining import Explanation, explained_attempt
@@ -541,8 +542,12 @@ def titles_of(run: Run) -> dict[str, str]:
 
 
 def report_of(runs: Sequence[Run], beside: Mapping[str, DataFrame] | None = None) -> Report:
-    """Return one or more runs in the form that renderers accept: the content of each run.json, and the blocks; see `blocks_of`."""
-    return Report([run.about for run in runs], blocks_of(runs, beside))
+    """Return one or more runs in the form that renderers accept: the content of each run.json, and the blocks.
+
+    The blocks are those of `blocks_of`, after a sentence for each run with a table that does not match its run.json.
+    """
+    unmatched = [sentence for run in runs if (sentence := unmatched_sentence(run.folder)) is not None]
+    return Report([run.about for run in runs], [*(Callout(f"{sentence}.") for sentence in unmatched), *blocks_of(runs, beside)])
 
 
 def _suite(study: str) -> Any:
