@@ -20,9 +20,10 @@ from tiltmeter.errors import InputError
 from tiltmeter.importing.evaluation_logs import RESPONSE_ROWS, reading_log
 from tiltmeter.importing.response_tables import REPETITIONS, Source
 from tiltmeter.models import Completion
+from tiltmeter.models.answer_shapes import AnswerError
 from tiltmeter.models.base import ModelError
 from tiltmeter.models.endpoints import clean, complaint_in, found_at
-from tiltmeter.models.http import AnswerError, read_chat_answer
+from tiltmeter.models.http import read_chat_answer
 from tiltmeter.outside_files import json_of
 
 _IDS: Final = ("custom_id", "key", "recordId")
