@@ -18,7 +18,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.models import Model, Sampling
 from tiltmeter.probes.second_reader import read_with_judge
 from tiltmeter.registry import check_known
-from tiltmeter.reports.files import neutral
+from tiltmeter.reports.files import csv_table
 from tiltmeter.runs import Asking, Resolved, Run
 from tiltmeter.runs.asking import RunJudge
 from tiltmeter.runs.folder import LABELS_FILE
@@ -120,7 +120,7 @@ def write_sample(rows: DataFrame, path: Path) -> None:
     """Write a sample as a CSV file to be filled in."""
     with writing(path) as aside:
         shown = rows.select(*SHOWN, *LABELS).with_columns(col.allowed.list.join(" | "))
-        shown.with_columns(map(neutral, ("question", "prompt", "answer"))).write_csv(aside)
+        csv_table(shown.lazy()).collect().write_csv(aside)
 
 
 def add_labels(run: Run, given: DataFrame, annotator: str, *, replace: bool = True) -> None:
@@ -175,7 +175,7 @@ def add_labels(run: Run, given: DataFrame, annotator: str, *, replace: bool = Tr
         if not replace and kept.height < earlier.height:
             raise InputError(f"this response has a label by {annotator}, given at another time or in another window; it was kept")
         with writing(run.path / LABELS_FILE) as aside:
-            pl.concat([kept, rows]).write_csv(aside)
+            csv_table(pl.concat([kept, rows]).lazy()).collect().write_csv(aside)
 
 
 def judge_labels(run: Run, rows: DataFrame, judge: tuple[Model, Sampling], asking: Asking) -> None:

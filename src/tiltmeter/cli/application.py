@@ -172,8 +172,9 @@ def plan(
         heterogeneity=heterogeneity,
     )
     if prompts is not None:
-        reports.write_table(planned.design.drop("part"), prompts)
+        formulas = reports.write_table(planned.design.drop("part"), prompts, exact=True)
         typer.echo(f"prompts written to {prompts}", err=True)
+        o.note_formulas(prompts, formulas)
     numbers = (planned.parts, planned.metrics, planned.not_run, planned.costs)
     reports.print_plan(*numbers, planned.warnings, planned.meaning, planned.seconds, as_json=as_json)
     if planned.not_run:

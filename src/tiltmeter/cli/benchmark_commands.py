@@ -178,8 +178,9 @@ def sample(
     as_json = o.as_json(output)
     drawn = sample_benchmark(read_benchmark(file), size, seed=seed)
     if out is not None:
-        reports.write_table(drawn, out)
+        formulas = reports.write_table(drawn, out, exact=True)
         typer.echo(f"{drawn.height:,} prompts written to {out}")
+        o.note_formulas(out, formulas)
     elif as_json:
         reports.print_json(drawn)
     else:

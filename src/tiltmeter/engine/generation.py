@@ -29,6 +29,7 @@ from tiltmeter.engine.rate_limit import Limits, Streak, is_overload, rate_limit_
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
 from tiltmeter.models.base import request_parameters
+from tiltmeter.models.key_masking import keys_masked
 
 _Result = TypeVar("_Result")
 
@@ -477,6 +478,7 @@ def _rarer_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
+@keys_masked
 async def outcome_of(model: Model, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion | ModelError:
     """Send one request to a model and return the completion, or a ModelError for any exception."""
     try:

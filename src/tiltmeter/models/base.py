@@ -222,7 +222,7 @@ def request_parameters(sampling: Sampling, sample: int) -> dict[str, Any]:
 # Creation of models from user input ---------------------------------------------------------------------------------------------------
 
 _RESERVED = ("messages", "model", "n", "stream")
-_SECRET = re.compile(r"secret|passw(?:or)?d|passphrase|authori[sz]|credential|bearer|(?:key|keys|keyid|token)$|^x?auth$")
+SECRET_NAME = re.compile(r"secret|passw(?:or)?d|passphrase|authori[sz]|credential|bearer|(?:key|keys|keyid|token)$|^x?auth$")
 """Matches a name without its separators: api_key, hf_token, X-Api-Key, but not max_tokens or stop_token_ids."""
 _NO_SECRETS = frozenset(("prompt_cache_key",))
 _UNSET = ("default", "none", "null", "")
@@ -347,7 +347,7 @@ def refuse_secrets(place: str, name: str, value: Any) -> None:
         elif isinstance(one, list):
             left += one
     for found in names:
-        if found not in _NO_SECRETS and _SECRET.search(re.sub(r"[^a-z0-9]", "", found.lower())):
+        if found not in _NO_SECRETS and SECRET_NAME.search(re.sub(r"[^a-z0-9]", "", found.lower())):
             shown = place if found == name else f"{found!r} in {place}"
             raise InputError(
                 f"{shown} looks like a key or password, which would be written to the files of the run: "

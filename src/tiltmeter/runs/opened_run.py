@@ -29,7 +29,7 @@ from tiltmeter.runs.problems import unconstrained
 from tiltmeter.runs.reading_quality import reading_blocks, reading_quality
 from tiltmeter.runs.refusals import changed_refusals
 from tiltmeter.runs.two_definitions import TABLE, definition_blocks
-from tiltmeter.runs.validation import COLUMNS, check_columns
+from tiltmeter.runs.validation import COLUMNS, REMEDY, check_columns, check_values
 from tiltmeter.study import NAMED, Finding, beside, metric_name
 
 if TYPE_CHECKING:
@@ -168,8 +168,11 @@ class Run(reports.Result):
         if name not in self.folder.stages():
             return DataFrame(schema=COLUMNS[name])
         found = self.table(name)
-        check_columns(name, found.schema, f"{self.place}: the table {name}")
-        return found
+        place = f"{self.place}: the table {name}"
+        check_columns(name, found.schema, place)
+        if wrong := check_values(found):
+            raise InputError(f"{place} is damaged: {wrong}; {REMEDY}")
+        return found.fill_nan(None)
 
     @property
     def examples(self) -> DataFrame:
