@@ -16,19 +16,19 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from itertools import islice
 from time import monotonic
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from tiltmeter.engine.journal import Journal, Owner, Row, new_owner
+from tiltmeter.engine.journal import Journal, Owner, Row, flaw_in, new_owner
 from tiltmeter.engine.prices import Prices
 from tiltmeter.engine.progress import Display, Snapshot, Tally
 from tiltmeter.engine.rate_limit import Limits, Streak, is_overload, rate_limit_of, retry_delay, within_open_files
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
-from tiltmeter.models.base import request_parameters
+from tiltmeter.models.base import request_parameters, token_count
 
 _Result = TypeVar("_Result")
 
@@ -390,6 +390,8 @@ class Generation:
             finally:
                 self._sending[number] = 0.0
                 pace.leave()
+            if isinstance(answer, Completion) and (flaw := flaw_in(self._row_of(job, answer, attempts))):
+                answer = ModelError("bad_response", f"{self._model.name} gave an answer that cannot be stored: {flaw}")
             if isinstance(answer, Completion):
                 pace.succeeded(tokens, answer.input_tokens, answer.output_tokens)
                 self._keep(job, answer, attempts)
@@ -424,11 +426,11 @@ class Generation:
             tally.unmetered += 1
         tally.input_tokens += answer.input_tokens or 0
         tally.output_tokens += answer.output_tokens or 0
-        self._write(job, "ok", attempts, **{name: getattr(answer, name) for name in _OF_AN_ANSWER})
+        self._writer.backlog.append(self._row_of(job, answer, attempts))
 
     def _give_up(self, job: ClaimedRequest, error: ModelError, attempts: int, hopeless: str | None) -> None:
         self.tally.failed[error.kind] += 1
-        self._write(job, "failed", attempts, error_kind=error.kind, error_detail=error.detail)
+        self._writer.backlog.append(self._row(job, "failed", attempts, error_kind=error.kind, error_detail=error.detail))
         if self.tally.held:
             self._streak.worked = True
         sentence = hopeless or self._streak.given_up(error)
@@ -436,8 +438,11 @@ class Generation:
             # If no request has ever succeeded, there is nothing to wait for.
             self.stop(sentence=sentence, grace=GRACE if self._streak.worked else 0.0)
 
-    def _write(self, job: ClaimedRequest, status: Literal["ok", "failed"], attempts: int, **columns: Any) -> None:
-        self._writer.backlog.append(Row(job.key, self._model.fingerprint, job.request.sample, status, attempts, time.time(), **columns))
+    def _row_of(self, job: ClaimedRequest, answer: Completion, attempts: int) -> Row:
+        return self._row(job, "ok", attempts, **{name: getattr(answer, name) for name in _OF_AN_ANSWER})
+
+    def _row(self, job: ClaimedRequest, status: Literal["ok", "failed"], attempts: int, **columns: Any) -> Row:
+        return Row(job.key, self._model.fingerprint, job.request.sample, status, attempts, time.time(), **columns)
 
     async def _watch(self) -> None:
         """Show the progress, and cancel requests that exceed the timeout (local models have none: their requests wait for their turn).
@@ -478,9 +483,15 @@ def _rarer_collections() -> Iterator[None]:
 
 
 async def outcome_of(model: Model, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion | ModelError:
-    """Send one request to a model and return the completion, or a ModelError for any exception."""
+    """Send one request to a model and return the completion, or a ModelError for any exception.
+
+    Numbers of the completion that are not credible become unknown: they are summed, and booked in the budget of tokens.
+    """
     try:
-        return await model.complete(messages, sampling, sample)
+        answer = await model.complete(messages, sampling, sample)
+        input_tokens, output_tokens = token_count(answer.input_tokens), token_count(answer.output_tokens)
+        latency = float(answer.latency) if answer.latency >= 0 else math.nan
+        return replace(answer, input_tokens=input_tokens, output_tokens=output_tokens, latency=latency)
     except ModelError as error:
         return error
     except TimeoutError:

@@ -132,8 +132,12 @@ class _MinuteBudget:
         return moment
 
     def correct(self, surplus: float) -> None:
-        """Account for `surplus` units more (or, if negative, fewer) than reserved."""
-        self._free_at += surplus * self._seconds_each
+        """Account for `surplus` units more (or, if negative, fewer) than reserved; at most a minute's budget for one use.
+
+        A use above the budget of a minute is more than the endpoint allows: the number is wrong, or the next requests are rejected, which
+        slows them down.
+        """
+        self._free_at += min(surplus * self._seconds_each, 60.0)
 
 
 class RateLimit:
@@ -195,7 +199,7 @@ class RateLimit:
         if self._width < self._ceiling:
             self._set_width(min(self._width + (1.0 / self._width if self._cut_at else 1.0), float(self._ceiling)))
         if output_tokens is not None:
-            self._mean_output += 0.05 * (output_tokens - self._mean_output)
+            self._mean_output += 0.05 * (min(output_tokens, 4 * self._mean_output) - self._mean_output)  # one wrong number must not lead
             self._tokens.correct((input_tokens or 0) + output_tokens - reserved)
 
     def overloaded(self, sent_at: float, retry_after: float | None) -> None:

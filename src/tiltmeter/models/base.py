@@ -8,8 +8,9 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import index
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, SupportsIndex, TypeAlias, runtime_checkable
 
 from tiltmeter import registry
 from tiltmeter.errors import InputError
@@ -75,6 +76,18 @@ class Completion:
     output_tokens: int | None = None
     latency: float = 0.0
     """Seconds from sending the request to reading the end of the answer."""
+
+
+MOST_TOKENS = 10_000_000
+"""Maximum number of tokens that is credible for one request or answer: the size of the largest context windows."""
+
+
+def token_count(reported: object) -> int | None:
+    """Return a number of tokens that an endpoint reported, or None if it is not a whole number from 0 to `MOST_TOKENS`."""
+    if isinstance(reported, bool) or not isinstance(reported, SupportsIndex):  # the whole numbers of NumPy, too
+        return None
+    number = index(reported)
+    return number if 0 <= number <= MOST_TOKENS else None
 
 
 class ModelError(Exception):

@@ -33,6 +33,7 @@ from tiltmeter.models.base import (
     check_options,
     request_parameters,
     split_system,
+    token_count,
 )
 from tiltmeter.models.endpoints import (
     ENDPOINTS,
@@ -388,7 +389,9 @@ def _text(value: object) -> str | None:
 
 
 def _tokens(usage: object, *names: str) -> int | None:
-    """Return the sum of the token counts with these names; None if the first one is not valid."""
+    """Return the sum of the token counts with these names; None if the first one is missing, or if one or the sum is not credible."""
     counts = [found_at(usage, name) for name in names]
-    sensible = [count for count in counts if isinstance(count, int) and 0 <= count < 2**31]
-    return sum(sensible) if counts[0] in sensible else None
+    if counts[0] is None:
+        return None
+    given = [token_count(count) for count in counts if count is not None]
+    return None if None in given else token_count(sum(filter(None, given)))

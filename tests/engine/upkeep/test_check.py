@@ -129,7 +129,7 @@ BAD = {
     "its status is not valid: input should be 'ok' or 'failed'": "status = 'maybe'",
     'its status is "ok" but it has no answer': "text = NULL, finish_reason = NULL",
     "its created_at is not valid: input should be greater than or equal to 0": "created_at = -1",
-    "its output_tokens is not valid: input should be greater than or equal to 0": "output_tokens = -4",
+    "its attempts is not valid: input should be greater than or equal to 0": "attempts = -4",
 }
 
 
