@@ -112,6 +112,12 @@ class ConstrainedRefusals(Caveat):
     code = "constrained-refusals"
 
 
+class ServedModels(Caveat):
+    """An endpoint says that it served another model than the one asked for, or several models, versions or providers."""
+
+    code = "served-models"
+
+
 class UnusablePlugin(UserWarning):
     """An installed plugin cannot be used and is omitted from a listing."""
 
@@ -125,6 +131,7 @@ _CAVEATS = (
     MixedDefinitions,
     UnconstrainedAnswers,
     ConstrainedRefusals,
+    ServedModels,
 )
 CAVEATS: Mapping[str, type[Caveat]] = {caveat.code: caveat for caveat in _CAVEATS}
 """All caveats by code."""

@@ -38,6 +38,7 @@ from tiltmeter.engine.database import (
     shown,
 )
 from tiltmeter.errors import InputError
+from tiltmeter.models.base import SERVED
 from tiltmeter.records import Filled
 from tiltmeter.sanitising import storable
 from tiltmeter.yaml_files import first_error
@@ -57,7 +58,10 @@ _SHORT = 1.0
 """Seconds for which retries are not reported."""
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
-_FETCHED = ("text", "thinking", "finish_reason", "refusal", "input_tokens", "output_tokens", "error_kind", "error_detail", "latency")
+_FETCHED = (
+    *("text", "thinking", "finish_reason", "refusal", "input_tokens", "output_tokens", "error_kind", "error_detail", "latency"),
+    *SERVED,
+)
 """Columns that `Journal.fetch` reads in addition to key and status."""
 _PROCESS = re.compile(r"([^|]*)\|(\d{1,18})\|([^|]*)", re.ASCII)
 """Machine, process ID and start time, as written by `new_owner`."""
@@ -92,6 +96,9 @@ class Row(NamedTuple):
     latency: Annotated[_Seconds | None, BeforeValidator(_none_for_nan)] = None
     error_kind: _Text | None = None
     error_detail: _Text | None = None
+    served_model: _Text | None = None
+    served_fingerprint: _Text | None = None
+    served_provider: _Text | None = None
 
 
 def _holds_an_answer(row: Row) -> Row:
@@ -276,7 +283,8 @@ class Journal:
         -------
         DataFrame
             Columns key (hex), status ("ok", "failed" or "missing"), text, thinking, finish_reason, refusal, input_tokens,
-            output_tokens, error ("kind: detail", null unless failed), latency (seconds).
+            output_tokens, error ("kind: detail", null unless failed), latency (seconds), served_model, served_fingerprint, served_provider
+            (null if the endpoint did not say).
         """
         return self._do(_fetch, keys, reads=True)
 
@@ -432,6 +440,7 @@ def _fetch(connection: Connection, keys: Sequence[bytes]) -> DataFrame:
         col("input_tokens", "output_tokens").cast(Int32, strict=False),  # null for counts that earlier versions stored unchecked
         pl.format("{}: {}", "error_kind", "error_detail").alias("error"),
         "latency",
+        *SERVED,
     )
 
 

@@ -15,6 +15,7 @@ from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models.base import Completion, Message, ModelError, NamedModel, Sampling, check_options, request_parameters
 from tiltmeter.models.endpoints import Complaint, checked_url, clean, model_error
 from tiltmeter.models.http import AnswerError, read_chat_answer
+from tiltmeter.models.served import with_served
 
 OPTIONS: frozenset[str] = frozenset()
 """Options of `create`; all others are vendor extras."""
@@ -101,8 +102,9 @@ class AnyModel(NamedModel):
         parameters = request_parameters(sampling, sample) | dict(sampling.extra)
         started = perf_counter()
         try:
-            answer = await self._client.acompletion(model=self._model, messages=[turn._asdict() for turn in messages], **parameters)
-            return read_chat_answer(answer.model_dump(warnings=False), perf_counter() - started)
+            made = await self._client.acompletion(model=self._model, messages=[turn._asdict() for turn in messages], **parameters)
+            answer = made.model_dump(warnings=False)
+            return with_served(read_chat_answer(answer, perf_counter() - started), answer, clean)
         except AnswerError as error:
             raise ModelError("bad_response", f"{self._vendor} answered with {error}") from None
         except ModelError:

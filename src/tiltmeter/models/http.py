@@ -47,6 +47,7 @@ from tiltmeter.models.endpoints import (
     model_error,
     read_complaint,
 )
+from tiltmeter.models.served import with_served
 from tiltmeter.outside_files import json_of
 from tiltmeter.thinking import split_thinking
 
@@ -156,7 +157,8 @@ class HttpModel(NamedModel, ABC):
             latency = perf_counter() - started
             if status == 200:
                 try:
-                    completion = self._read(_json_object(raw), latency)
+                    answer = _json_object(raw)
+                    completion = with_served(self._read(answer, latency), answer, self._clean)
                 except AnswerError as error:
                     raise ModelError("bad_response", f"{self._url.host} answered 200 with {self._clean(str(error))}", status=200) from None
                 choices = payload.get("guided_choice") or found_at(payload, "structured_outputs", "choice") or ()

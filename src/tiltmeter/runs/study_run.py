@@ -29,6 +29,7 @@ from tiltmeter.runs.planning import size_sentence
 from tiltmeter.runs.problems import close_parts, count_responses, measured_title, unread, what_is_missing
 from tiltmeter.runs.refusals import count_free_refusals
 from tiltmeter.runs.resolving import Resolved
+from tiltmeter.runs.served import served_to
 from tiltmeter.study import DESIGN, Part, Study
 
 EXAMINED = 1_000
@@ -136,7 +137,10 @@ class RunInProgress:
         judge = self._judge
         names = dict.fromkeys(getattr(model, "catalogued", None) for model in self._models)
         files_of_models = [self._library.entry(name) for name in names if name is not None]
-        judged = judge and identity(judge.model, judge.sampling) | {"stages": [paid_for(tally) for tally in judge.tallies]}
+        judged = judge and identity(judge.model, judge.sampling) | {
+            "stages": [paid_for(tally) for tally in judge.tallies],
+            "served": judge.served,
+        }
         document = {
             "tiltmeter": version("tiltmeter"),
             "python": platform.python_version(),
@@ -151,7 +155,7 @@ class RunInProgress:
             "complete": not self.problems,
             "problems": self.problems,
             "engine": self._asker.engine.name,
-            "models": models,
+            "models": [{**model, **served_to(self.folder, model["name"])} for model in models],
             "judged_by": judged,
             "seconds": self.clock.seconds,
             **further,

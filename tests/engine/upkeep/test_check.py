@@ -74,7 +74,7 @@ def with_log(path: Path) -> Iterator[sqlite3.Connection]:
 def insert(connection: sqlite3.Connection, rows: list[Row]) -> None:
     """One transaction."""
     connection.execute("BEGIN")
-    connection.executemany(f"INSERT INTO completions ({', '.join(Row._fields)}) VALUES ({', '.join('?' * 15)})", [one[:15] for one in rows])
+    connection.executemany(f"INSERT INTO completions ({', '.join(Row._fields)}) VALUES ({', '.join('?' * len(Row._fields))})", rows)
     connection.execute("COMMIT")
 
 

@@ -308,7 +308,9 @@ def _copy_readable(damaged: sqlite3.Connection, file: Path, keep: Callable[[list
 
 def _readable_rows(damaged: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
     """Yield the row number and the values of every row that can be read, in order."""
-    query = f"SELECT rowid, {', '.join(Row._fields)} FROM completions WHERE rowid BETWEEN ? AND ? ORDER BY rowid"  # noqa: S608 - constant names
+    present = {column[1] for column in damaged.execute("PRAGMA table_info(completions)")}
+    columns = ", ".join(name if name in present else "NULL" for name in Row._fields)
+    query = f"SELECT rowid, {columns} FROM completions WHERE rowid BETWEEN ? AND ? ORDER BY rowid"  # noqa: S608 - constant names
     ranges = [(1, 2**63 - 1)]
     failures = 0
     while ranges and failures < _MOST_FAILURES:

@@ -15,7 +15,7 @@ from polars.io.plugins import register_io_source
 from pydantic import ValidationError
 from sqlalchemy import Connection, literal_column, or_, select
 
-from tiltmeter.engine.database import completions, parse_url, shown
+from tiltmeter.engine.database import completions, parse_url, shown, stored_columns
 from tiltmeter.engine.journal import LONGEST_TEXT, USABLE_ROW, Row, flaw_of, open_journal
 from tiltmeter.engine.upkeep.holdings import journal_file, model_names, of_model, opened_to_read, reading
 from tiltmeter.errors import InputError
@@ -122,7 +122,11 @@ def import_rows(source: str | Path, journal: str | Path) -> Imported:
 
 def stored_rows(connection: Connection, *chosen: Any) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a journal that satisfy all conditions, not yet validated: a column of SQLite can contain any type."""
-    query: Any = select(*(literal_column(name) for name in Row._fields)).select_from(completions).where(*chosen)
+    query: Any = (
+        select(*(literal_column(name).label(field) for field, name in stored_columns(connection, Row._fields).items()))
+        .select_from(completions)
+        .where(*chosen)
+    )
     for row in connection.execute(query, execution_options={"yield_per": BATCH}):
         yield tuple(row)
 
