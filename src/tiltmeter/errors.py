@@ -46,6 +46,10 @@ class ProviderError(TiltmeterError):
     exit_code = EXIT_PROVIDER
 
 
+class UnanswerableError(ProviderError):
+    """The model gives no responses, and will not when asked again, until the user changes something: the key, the model, the prompts."""
+
+
 @contextmanager
 def error_prefix(place: str) -> Iterator[None]:
     """Prefix the messages of errors raised within the block with a place (a file or a flag)."""

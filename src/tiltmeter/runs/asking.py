@@ -87,7 +87,9 @@ class Asker:
     def _prices(self) -> Prices:
         return Prices.load()
 
-    def ask(self, model: Model, requests: Iterable[Request], sampling: Sampling, count: int, label: str) -> Tally:
+    def ask(
+        self, model: Model, requests: Iterable[Request], sampling: Sampling, count: int, label: str, patience: float | None = None
+    ) -> Tally:
         """Send requests to a model, show the progress, and return the counts and costs.
 
         Parameters
@@ -96,11 +98,20 @@ class Asker:
             Number of requests.
         label
             Label of the progress display.
+        patience
+            Seconds without an answer after which an overloaded endpoint is left, to be asked again later; see `Engine.generate`.
         """
         limits = self._asking.limits or Limits()
         with open_display(self._asking.display, count, label) as progress:
             return self.engine.generate(
-                model, requests, sampling, journal=self.journal, limits=limits, progress=progress, prices=self._prices
+                model,
+                requests,
+                sampling,
+                journal=self.journal,
+                limits=limits,
+                progress=progress,
+                prices=self._prices,
+                patience=patience,
             )
 
 
