@@ -74,7 +74,7 @@ class Limits:
     retries: int = 6
     """Retries after transient errors. Waiting for a rate limit does not count; only the deadline ends it."""
     deadline: float = 900.0
-    """Maximum duration of one request with all attempts and waiting times, in seconds."""
+    """Maximum duration of one request with all attempts and waiting times, in seconds; it ends requests that are always throttled."""
 
     def __post_init__(self) -> None:
         for name, least in (("max_connections", 1), ("retries", 0)):
