@@ -111,7 +111,7 @@ class Engine:
         """
         with self._placed(model, limits or Limits()) as (placed, bounds):
             shown, known = progress or Display(), prices or Prices.load()
-            return run_to_end(Generation(placed, requests, sampling, journal, bounds, shown, known, patience))
+            return run_to_end(Generation(placed, requests, sampling, journal, bounds, shown, known, patience=patience))
 
     def _placed(self, model: Model, limits: Limits) -> AbstractContextManager[tuple[Model, Limits]]:
         """Return the model and the limits in the form that this engine uses."""
