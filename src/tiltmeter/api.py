@@ -40,7 +40,7 @@ OWN = "own responses"
 # -- listing ----------------------------------------------------------------------------------------------------------
 
 
-def studies() -> DataFrame:
+def list_studies() -> DataFrame:
     """List the available studies.
 
     Returns
@@ -56,13 +56,13 @@ def studies() -> DataFrame:
     Examples
     --------
     >>> import tiltmeter as tm
-    >>> tm.studies()["study"].to_list()[:3]
+    >>> tm.list_studies()["study"].to_list()[:3]
     ['genderbench', 'associations', 'benchmarks']
     """
     return DataFrame(listings.studies())
 
 
-def probes() -> DataFrame:
+def list_probes() -> DataFrame:
     """List the available probes with their cards.
 
     Returns
@@ -78,13 +78,13 @@ def probes() -> DataFrame:
     Examples
     --------
     >>> import tiltmeter as tm
-    >>> tm.probes().filter(study="genderbench/gest")["title"].item()
+    >>> tm.list_probes().filter(study="genderbench/gest")["title"].item()
     'Who said it'
     """
     return DataFrame(listings.probes())
 
 
-def models() -> DataFrame:
+def list_models() -> DataFrame:
     """List the available model providers.
 
     Returns
@@ -101,7 +101,7 @@ def models() -> DataFrame:
     Examples
     --------
     >>> import tiltmeter as tm
-    >>> tm.models().filter(model="openai/...")["key from"].item()
+    >>> tm.list_models().filter(model="openai/...")["key from"].item()
     'OPENAI_API_KEY'
     """
     return DataFrame(listings.models())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -15,29 +16,45 @@ from tiltmeter.errors import InputError
 
 LOCK = ".lock"
 """Lock file in a folder that is being written. It remains, unlocked, if the writer is killed."""
-IN_CACHE = "free some space, or set TILTMETER_CACHE to a writable folder"
+IN_CACHE = "set TILTMETER_CACHE to a writable folder"
 """Remedy for a file that cannot be written to the cache."""
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
-_REMEDY = "name a file in a writable folder"
+_ELSEWHERE = "name a file in a writable folder"
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 @contextmanager
-def writable(path: Path, remedy: str = _REMEDY) -> Iterator[None]:
-    """Convert file system errors (read-only, full, not a folder) to an InputError that names the path and the remedy."""
+def writable(path: Path, elsewhere: str = _ELSEWHERE) -> Iterator[None]:
+    """Convert file system errors (read-only, full, not a folder, name too long) to an InputError that names the path and the remedy.
+
+    Parameters
+    ----------
+    elsewhere
+        How to choose another place.
+    """
     from polars.exceptions import ComputeError  # lazy import
 
     try:
         yield
     except (OSError, ComputeError) as error:
-        number = _OS_ERROR.search(str(error))
-        if number is None and not isinstance(error, OSError):
+        reported = _OS_ERROR.search(str(error))
+        if reported is None and not isinstance(error, OSError):
             raise
-        reason = os.strerror(int(number[1])) if number else getattr(error, "strerror", None) or error
-        raise InputError(f"cannot write {path}: {reason}; {remedy}") from error
+        number = int(reported[1]) if reported else getattr(error, "errno", None)
+        reason = os.strerror(number) if number else error
+        raise InputError(f"cannot write {path}: {reason}; {_remedy(number, elsewhere)}") from error
+
+
+def _remedy(number: int | None, elsewhere: str) -> str:
+    if number == errno.ENAMETOOLONG:
+        return "choose a shorter name"
+    if number in _FULL:
+        return f"free some space there, or {elsewhere}"
+    return elsewhere
 
 
 @contextmanager
-def writing(path: Path, remedy: str = _REMEDY) -> Iterator[Path]:
+def writing(path: Path, elsewhere: str = _ELSEWHERE) -> Iterator[Path]:
     """Yield a temporary path next to `path`, which replaces `path` when the block ends without error.
 
     Raises
@@ -48,7 +65,7 @@ def writing(path: Path, remedy: str = _REMEDY) -> Iterator[Path]:
     if not path.name or path.name == "..":
         raise InputError(f"{path} is a folder; name a file")
     aside = path.with_name(f".{path.name}.{token_hex(4)}")
-    with writable(path, remedy):
+    with writable(path, elsewhere):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             yield aside

@@ -53,8 +53,13 @@ def _without_secrets(scheme: str, rest: str) -> str:
     rest, hash_mark, fragment = rest.partition("#") if web else (rest, "", "")
     before, mark, query = rest.partition("?")
     values = (one.partition("=") for one in query.split("&"))
-    masked = "&".join(f"{name}=***" if equals else "***" * bool(name) for name, equals, _ in values)
-    return before + mark + masked + hash_mark + "***" * bool(fragment)
+    masked = "&".join(f"{name}=***" if equals else _masked(name) for name, equals, _ in values)
+    return before + mark + masked + hash_mark + _masked(fragment)
+
+
+def _masked(part: str) -> str:
+    """Return `***` for a part of a URL; punctuation alone is that of the sentence around the URL, as in "(did you mean http://host/v1?)"."""
+    return "***" if re.search(r"\w", part) else part
 
 
 def not_utf8(content: bytes) -> str | None:

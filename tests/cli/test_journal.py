@@ -126,6 +126,8 @@ def test_nothing_to_save_is_status_2(journal: Path, call: Call) -> None:
         ("export rows.csv", "give a name that ends in .parquet or .jsonl"),
         ("import none.parquet", "there is no such file"),
         ("check --journal none.sqlite", "there is no journal none.sqlite"),
+        (f"check --journal {'x' * 300}", "File name too long; choose another --journal"),
+        (f"stats --journal {'x' * 300}", "File name too long; choose another --journal"),
     ],
 )
 def test_mistakes(journal: Path, call: Call, words: str, said: str) -> None:

@@ -45,7 +45,9 @@ WRONG = {
     "plan genderbench/direct --model nonsense": "provider/model",
     "plan genderbench/direct --model opnai/gpt": "did you mean openai",
     "plan genderbench/direct --prompts .": "unknown file extension",
-    f"plan genderbench/direct --prompts {'x' * 300}.csv": "cannot write",
+    f"plan genderbench/direct --prompts {'x' * 300}.csv": "File name too long; choose a shorter name",
+    f"run DIRECT --out a/{'x' * 300}": "File name too long; choose a shorter name",
+    f"run DIRECT --journal {'x' * 300}": "File name too long; choose another --journal",
     "plan genderbench/direct -f xml": "is not one of table, json",
     "data list -f xml": "is not one of table, json",
     "sim serve --port 70000": "--port",
@@ -95,7 +97,7 @@ def test_report_needs_a_file_name(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
         ("/", "is a folder"),
         ("", "is a folder"),
         ("mine", "cannot write"),
-        ("x" * 300, "cannot write"),
+        ("x" * 300, "choose a shorter name"),
     ):
         done = tiltmeter("report mine -o", place)
         assert (done.returncode, said in done.stderr, done.stderr.count("\n")) == (2, True, 1), done.stderr

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from support.postgres import PostgresServer
 from support.programs import go_on, start_code
 from tiltmeter.engine import open_journal
 from tiltmeter.engine.database import SCHEMA, connect
-from tiltmeter.engine.upkeep import check, export_rows, import_rows, repair, stats
+from tiltmeter.engine.upkeep import check, export_rows, import_rows, prune, repair, stats
 from tiltmeter.errors import InputError
 from tiltmeter.models.base import SERVED
 
@@ -207,7 +209,49 @@ def test_a_version_that_is_not_known_is_refused_and_not_touched(where: str, vers
     engine.dispose()
 
 
-def test_a_database_of_another_program_is_not_taken_for_a_journal(postgres: PostgresServer, database: str) -> None:
-    postgres.execute("CREATE TABLE meta (id integer, body text)", database.rpartition("/")[2])
-    with pytest.raises(InputError, match="tables of another program"):
+FOREIGN = {
+    "one-name-in-common": "CREATE TABLE completions (prompt TEXT, answer TEXT);",
+    "both-names-in-common": "CREATE TABLE completions (id INTEGER); CREATE TABLE meta (name TEXT, value TEXT);",
+    "with-a-schema": "CREATE TABLE meta (name TEXT, value TEXT); INSERT INTO meta VALUES ('schema', '1');",
+    "other-columns-of-meta": "CREATE TABLE meta (id INTEGER, body TEXT); CREATE TABLE owners (id INTEGER);",
+}
+"""Databases of other programs, some of whose tables have the names of ours."""
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_database_of_another_program_is_never_altered(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "other.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(FOREIGN[name])
+    before = path.read_bytes()
+    calls = (open_journal, connect, check, repair, stats, lambda where: prune(where, failed=True, apply=True))
+    for call in calls:
+        with pytest.raises(InputError, match=r"a database of another program|is a database, but not a journal") as caught:
+            call(path)
+        assert "\n" not in str(caught.value)
+        assert path.read_bytes() == before
+        assert [one.name for one in tmp_path.iterdir()] == ["other.sqlite"]
+
+
+def test_another_program_with_an_open_log_is_not_disturbed(tmp_path: Path) -> None:
+    path = tmp_path / "other.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("CREATE TABLE completions (prompt TEXT)")
+        connection.execute("INSERT INTO completions VALUES ('mine')")
+        before = (path.read_bytes(), path.with_name("other.sqlite-wal").read_bytes())
+        with pytest.raises(InputError, match="a database of another program"):
+            repair(path)
+        assert (path.read_bytes(), path.with_name("other.sqlite-wal").read_bytes()) == before
+        assert connection.execute("SELECT count(*) FROM completions").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_server_database_with_tables_of_another_program_is_not_altered(postgres: PostgresServer, database: str, name: str) -> None:
+    postgres.execute(FOREIGN[name], database.rpartition("/")[2])
+    engine = connect(database)
+    before = shape(engine)
+    with pytest.raises(InputError, match="a database of another program"):
         open_journal(database)
+    assert shape(engine) == before
+    engine.dispose()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -96,6 +97,16 @@ def test_mlflow(run: Path, environment: dict[str, str]) -> None:
         assert sorted(marks.values()) == sorted(findings["mark"])
         assert sorted(one["files"]) == ["findings.csv", "report.html", "run.json", "study.yaml"]
         assert one["lines"] > findings.height
+
+
+def test_a_part_of_mlflow_names_what_is_missing(run: Path, environment: dict[str, str]) -> None:
+    """The tests have mlflow-skinny, which cannot write to a local database."""
+    variables = environment | {"MLFLOW_TRACKING_URI": f"sqlite:///{run.parent}/mlflow.db", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    command = [sys.executable, "-m", "tiltmeter", "export", str(run), "--format", "mlflow"]
+    done = subprocess.run(command, cwd=run.parent, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    (sentence,) = done.stderr.splitlines()
+    assert re.search(r'needs the package \w+ .*: pip install "tiltmeter\[mlflow\]"', sentence)
 
 
 def test_wandb(run: Path, environment: dict[str, str]) -> None:

@@ -31,6 +31,7 @@ async def test_how_a_request_is_written(monkeypatch: pytest.MonkeyPatch) -> None
         "system": "Be brief.",
         "messages": [{"role": role, "content": content} for role, content in turns[1:]],
         "stop_sequences": ["END"],
+        "stream": False,
         "top_k": 5,
     }
     assert server.paths[0] == "/v1/messages"

@@ -108,6 +108,12 @@ FAILURES = {
     "html_200": (mis.html_error_page(200), "bad_response", "transient", 200),
     "empty_choices": (mis.empty_choices(), "bad_response", "transient", 200),
     "not_an_object": (mis.status(200, body=b"[1]"), "bad_response", "transient", 200),
+    "context_as_500": (
+        mis.status(500, body={"error": {"message": "exceeds the available context size"}}),
+        "context_length",
+        "permanent",
+        500,
+    ),
     "nothing": (mis.status(200), "bad_response", "transient", 200),
     "undecodable": (mis.wrong_charset(undecodable=True), "bad_response", "transient", 200),
 }
@@ -132,6 +138,18 @@ async def test_a_refused_connection_is_transient(make: Make) -> None:
         with pytest.raises(ModelError) as caught:
             await ask(model)
     assert (caught.value.kind, caught.value.scope, caught.value.status) == ("connection", "transient", None)
+
+
+async def test_a_rejected_system_message_is_put_before_the_prompt(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        has_system = "system" in request or request["messages"][0]["role"] == "system"
+        return mis.status(400, body={"error": {"message": "System role not supported"}}) if has_system else "No"
+
+    with MisbehavingServer(script) as server:
+        async with make(server) as model:
+            assert [(await ask(model, system="Be brief.")).text for _ in range(2)] == ["No", "No"]
+    assert [body["messages"] for body in server.bodies][1:] == [[{"role": "user", "content": "Be brief.\n\nWho?"}]] * 2
+    assert caplog.text.count("does not accept a system message; its text is put before the prompt") == 1
 
 
 @pytest.mark.parametrize(

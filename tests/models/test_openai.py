@@ -68,7 +68,7 @@ async def test_an_endpoint_that_takes_neither_name_fails_once_and_for_all() -> N
 async def test_defaults_and_seeds_a_model_does_not_take_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
     with picky(temperature=None, top_p=None, seed=None, max_completion_tokens="max_tokens") as server:
         assert (await ask(server, temperature=1.0, top_p=1.0, seed=5, max_tokens=3)).text == "ok"
-    assert set(server.bodies[-1]) == {"model", "messages", "max_tokens"}
+    assert set(server.bodies[-1]) == {"model", "messages", "max_tokens", "stream"}
     assert server.paid == {"Who?": 1}
     assert "does not accept seed; it is omitted (it was 5)" in caplog.text
 
@@ -164,10 +164,10 @@ FAILURES = {
     "a 400 about a value": (mis.status(400, body=TOO_LARGE), "bad_request", "permanent", ""),
     "Gemini's wrong key": (mis.status(400, body=BAD_KEY), "auth", "fatal", ""),
     "a redirect": (
-        mis.status(308, {"Location": "https://elsewhere.example/v1/chat?key=secret"}),
+        mis.status(308, {"Location": "https://elsewhere.example/v1/chat/completions?key=secret"}),
         "not_found",
         "fatal",
-        "https://elsewhere.example/v1/chat: use that",
+        "https://elsewhere.example/v1/chat/completions: use https://elsewhere.example/v1 as base URL",
     ),
     "an HTML page": (mis.html_error_page(502), "server", "transient", "an HTML page titled '502 Bad Gateway'"),
     "an answer without end": (mis.huge_body(4.0), "bad_response", "transient", "sent an answer of more than 1 MiB"),

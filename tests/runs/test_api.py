@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 import tiltmeter as tm
+from support.programs import run_code
 from support.storyteller import FOLDER as STORYTELLER
 from tiltmeter import api
 from tiltmeter.datasets import Library
@@ -268,9 +269,20 @@ def test_key_findings_have_the_worst_first() -> None:
 
 
 def test_lists_are_tables() -> None:
-    assert {"genderbench", "associations", "benchmarks"} <= set(tm.studies()["study"])
-    assert "genderbench/gest" in tm.probes()["study"]
-    assert "openai/..." in tm.models()["model"]
+    assert {"genderbench", "associations", "benchmarks"} <= set(tm.list_studies()["study"])
+    assert "genderbench/gest" in tm.list_probes()["study"]
+    assert "openai/..." in tm.list_models()["model"]
+
+
+def test_packages_are_modules_with_their_public_names() -> None:
+    result = run_code("""
+        import tiltmeter
+        from tiltmeter import models, probes
+
+        assert tiltmeter.probes is probes and tiltmeter.models is models
+        print(probes.Probe.__name__, models.Model.__name__, type(probes).__name__, callable(models))
+    """)
+    assert result.stdout.split() == ["Probe", "Model", "module", "False"], result.stderr
 
 
 def test_caveats_have_names() -> None:

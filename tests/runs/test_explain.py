@@ -50,6 +50,21 @@ def test_every_outcome_has_its_reason() -> None:
     assert run.explain(in_words["prompt_id"][0]).reason == "the model declines in words"
 
 
+def cut_off(prompt: str) -> Completion:
+    """Nothing but thinking, half of the time because the tokens were used up."""
+    return Completion("", "length" if len(prompt) % 2 else "stop", thinking="Let me see")
+
+
+def test_a_response_that_was_cut_off_within_the_thinking_says_so() -> None:
+    run = tm.run("genderbench/direct", model=cut_off, limit=20, display="none", out="cut")
+    finished = run.responses.filter(finish_reason="stop")["prompt_id"][0]
+    cut = run.responses.filter(finish_reason="length")["prompt_id"][0]
+    assert run.explain(finished).reason == "there is only thinking, no answer"
+    assert run.explain(cut).reason == (
+        "it was cut off within the model's thinking: --max-tokens sets how long a response with its thinking may be"
+    )
+
+
 def test_findings_say_whether_they_count_the_attempt_and_why_not() -> None:
     run = tm.run("genderbench/gest", model="sim/mild", options={"refusal": 0.3}, limit=30, display="none", out="gest")
     answered = run.measures.filter(outcome="answered").row(0, named=True)

@@ -163,7 +163,7 @@ def test_a_model_of_several_without_room_is_not_asked_again(served: Callable[...
 def test_local_models_are_understood_and_numbers_may_be_missing() -> None:
     assert "context of 512 tokens (the longest request has 2,345)" in too_long_words(pl.Series([LOCAL]), "all prompts")
     words = too_long_words(pl.Series(["context_length: input is too long"]), "all prompts")
-    assert words.startswith("all prompts are longer than the server's context, so the same command cannot succeed: ")
+    assert words.startswith("all prompts are longer than the server's context (input is too long), so the same command cannot succeed: ")
     assert words.endswith(": use a model or a server with a longer context")
 
 

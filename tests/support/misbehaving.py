@@ -287,7 +287,8 @@ def _openai(behaviour: Behaviour, body: Mapping[str, Any], prompt: str) -> dict[
     further = {"refusal": behaviour.refusal, "reasoning_content": behaviour.reasoning}
     message = {"role": "assistant", "content": behaviour.text} | {key: text for key, text in further.items() if text is not None}
     said = behaviour.text or ""
-    usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": len(said.split() if isinstance(said, str) else said)}
+    words = len(said.split() if isinstance(said, str) else said)
+    usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": max(1, words)}  # an empty answer is one token, which ends it
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",

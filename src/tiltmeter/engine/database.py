@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import re
+import sqlite3
+import stat
 import sys
 import tempfile
 import time
@@ -101,6 +103,9 @@ _ADDED: dict[int, tuple[Table | Column[Any], ...]] = {
 }
 """The tables and columns that each schema version added. Migrations run in the caller's transaction, on SQLite and PostgreSQL."""
 
+_OWN_COLUMNS = {"meta": {"name", "value"}, "completions": {"key", "model", "sample", "status", "attempts", "created_at", "text"}}
+"""Tables and columns of the journals of every schema version, by which a journal is told from the database of another program."""
+
 _BUSY_SECONDS = 30.0
 _PARAMETERS = 900
 """Parameters per statement; SQLite before 3.32 accepts at most 999."""
@@ -167,7 +172,7 @@ def connect(where: str | Path) -> Engine:
     Raises
     ------
     InputError
-        The URL is not valid, its driver is not installed, or the folder cannot be created.
+        The URL is not valid, its driver is not installed, the folder cannot be created, or the file is the database of another program.
     """
     url = parse_url(where)
     local = url.get_backend_name() == "sqlite"
@@ -177,6 +182,7 @@ def connect(where: str | Path) -> Engine:
         except OSError as error:
             raise InputError(f"journal {file}: cannot create the folder {file.parent}: {error.strerror}; use another --journal") from None
         _refuse_without_locks(file)
+        refuse_another_program(file)
     try:
         if local:
             # One connection, used by one thread at a time under the journal's lock.
@@ -221,6 +227,45 @@ def _refuse_without_locks(journal: Path) -> None:
                 f"journal {journal}: its file system does not support locks, so two runs would damage it; "
                 "choose another --journal, on a disk of this machine or in PostgreSQL"
             ) from None
+
+
+def refuse_another_program(file: Path) -> None:
+    """Raise InputError if an SQLite file has tables and is no journal. The file is only read, because opening a journal changes its mode.
+
+    A damaged file is not an error here; opening the journal reports it.
+    """
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise InputError(f"journal {file} cannot be opened: {error.strerror}; choose another --journal") from None
+    if not stat.S_ISREG(found.st_mode) or found.st_size == 0:
+        return
+    # A file without a log is read without locks, so that SQLite creates no files beside it.
+    mode = "mode=ro" if file.with_name(f"{file.name}-wal").exists() else "mode=ro&immutable=1"
+    address = f"{file.absolute().as_uri()}?{mode}"
+    engine = create_engine("sqlite://", poolclass=StaticPool, creator=lambda: sqlite3.connect(address, uri=True))
+    try:
+        with engine.connect() as connection:
+            _require_journal_or_empty(connection, str(file))
+    except DBAPIError:
+        return
+    finally:
+        engine.dispose()
+
+
+def _require_journal_or_empty(connection: Connection, where: str) -> None:
+    """Raise InputError if a database contains tables of another program where those of a journal would be.
+
+    An SQLite file belongs to one program, so that any table counts; on a server, tables with other names do no harm.
+    """
+    if _is_journal(connection):
+        return
+    present = inspect(connection).get_table_names() + inspect(connection).get_view_names()
+    others = present if connection.dialect.name == "sqlite" else sorted(set(present) & set(tables.tables))
+    if others:
+        raise InputError(f"journal {where} is a database of another program (with the table {min(others)}): choose another --journal")
 
 
 def shown(url: URL) -> str:
@@ -360,10 +405,7 @@ def prepare(connection: Connection) -> None:
         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7423115)")
     found = version_of(connection)
     if found is None:
-        others = set(inspect(connection).get_table_names()) - set(tables.tables) if connection.dialect.name == "sqlite" else ()
-        if others:
-            file = shown(connection.engine.url)
-            raise InputError(f"journal {file} is a database of another program (with the table {min(others)}): choose another --journal")
+        _require_journal_or_empty(connection, shown(connection.engine.url))
         for table in tables.sorted_tables:
             connection.execute(CreateTable(table, if_not_exists=True))
         connection.execute(meta.insert().values(name="schema", value=str(SCHEMA)))
@@ -389,13 +431,25 @@ def stored_columns(connection: Connection, names: Iterable[str]) -> dict[str, st
     return {name: name if name in present else "NULL" for name in names}
 
 
+_STORED_VERSION = select(meta.c.value).where(meta.c.name == "schema")
+
+
+def _is_journal(connection: Connection) -> bool:
+    """Return whether a database has the tables of a journal, with their columns and a schema version."""
+    for table, names in _OWN_COLUMNS.items():
+        if not connection.dialect.has_table(connection, table):
+            return False
+        present = {column["name"] for column in inspect(connection).get_columns(table)}
+        if not names <= present:
+            return False
+    return connection.execute(_STORED_VERSION).first() is not None
+
+
 def version_of(connection: Connection) -> int | None:
     """Return the schema version of a journal, or None if there is no journal; raise InputError if it is not valid or is newer."""
-    if not connection.dialect.has_table(connection, "meta"):
+    if not _is_journal(connection):
         return None
-    found = connection.execute(select(meta.c.value).where(meta.c.name == "schema")).scalar_one_or_none()
-    if found is None:
-        return None
+    found = connection.execute(_STORED_VERSION).scalar_one()
     journal = shown(connection.engine.url)
     if not re.fullmatch("[1-9][0-9]{0,8}", str(found)):
         raise InputError(f"journal {journal}: the schema version in its table meta is not valid: restore a copy of the journal")

@@ -43,6 +43,7 @@ NOTHING_WORKS_AFTER = 20
 REVOKED_AFTER = 5
 TOO_LONG_AFTER = 3
 _ABOUT_ONE_PROMPT = frozenset({"context_length", "content_filter"})
+_UNREACHED = frozenset({"connection", "proxy"})
 
 _log = logging.getLogger("tiltmeter.engine")
 
@@ -308,7 +309,7 @@ class Streak:
                 f"{self._endpoint} asks to wait {error.retry_after:.0f} s, longer than the deadline of {self._limits.deadline:g} s: "
                 f"run again later; answers received so far are kept ({error})"
             )
-        self._reached = self._reached or error.kind != "connection"
+        self._reached = self._reached or error.kind not in _UNREACHED
         self._unreachable_since = self._unreachable_since or now
         unreachable = not self._reached and now - self._unreachable_since >= NO_SERVER_AFTER
         return self._no_server(error) if unreachable else None
@@ -334,4 +335,6 @@ class Streak:
         return f"{self._endpoint} answered none of the first {self._given_up} requests, the last with {error}"
 
     def _no_server(self, error: ModelError) -> str:
+        if error.kind == "proxy":
+            return f"{self._endpoint} cannot be reached: {error.detail}; check the proxy, or add the host to no_proxy"
         return f"no server answers at {self._endpoint}: start it, or check the address ({error.detail})"

@@ -116,7 +116,7 @@ def log_to_mlflow(wanted: Wanted) -> list[str]:
     Raises
     ------
     InputError
-        MLflow is not installed.
+        MLflow, or a package that it needs to write to the tracking address, is not installed.
     ProviderError
         MLflow rejected the run; a run that was already created is marked as failed.
     """
@@ -133,7 +133,10 @@ def _log_mlflow(mlflow: Any, one: Tracked) -> str:
             for file in one.files:
                 mlflow.log_artifact(str(file))
             return f"runs:/{run.info.run_id}"
-    except (mlflow.exceptions.MlflowException, OSError, ImportError) as error:
+    except ModuleNotFoundError as error:  # a part of MLflow is installed (mlflow-skinny), which writes to servers only
+        install = 'pip install "tiltmeter[mlflow]", or set MLFLOW_TRACKING_URI to a server'
+        raise InputError(f"MLflow needs the package {error.name} to write to {redacted(mlflow.get_tracking_uri())}: {install}") from None
+    except (mlflow.exceptions.MlflowException, OSError) as error:
         raise _rejection(f"MLflow at {redacted(mlflow.get_tracking_uri())}", error, "MLFLOW_TRACKING_URI") from error
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -12,9 +13,19 @@ from time import perf_counter
 from typing import Any, Self
 
 from tiltmeter.errors import InputError, ProviderError
-from tiltmeter.models.base import Completion, Message, ModelError, NamedModel, Sampling, check_options, request_parameters
-from tiltmeter.models.endpoints import Complaint, checked_url, clean, model_error
-from tiltmeter.models.http import AnswerError, read_chat_answer
+from tiltmeter.models.answer_shapes import AnswerError, reported_failure
+from tiltmeter.models.base import (
+    Completion,
+    Message,
+    ModelError,
+    NamedModel,
+    Sampling,
+    check_options,
+    fold_system,
+    request_parameters,
+)
+from tiltmeter.models.endpoints import Complaint, base_of, checked_url, clean, complaint_in, model_error, rejects_system_messages
+from tiltmeter.models.http import read_chat_answer
 from tiltmeter.models.served import with_served
 
 OPTIONS: frozenset[str] = frozenset()
@@ -32,6 +43,8 @@ _STATUS_OF = {
     "GatewayTimeoutError": 504,
 }
 """HTTP status for error classes of any-llm that come without one."""
+
+_log = logging.getLogger("tiltmeter.models")
 
 
 def create(provider: str, model: str, *, base_url: str | None, options: Mapping[str, str]) -> AnyModel:
@@ -51,7 +64,7 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
         raise InputError(
             f"the model {provider}/{model} should be written {provider}/PROVIDER:MODEL, for instance {provider}/mistral:mistral-small"
         )
-    made = AnyModel(f"{provider}/{vendor}", vendor, name, None if base_url is None else checked_url(base_url))
+    made = AnyModel(f"{provider}/{vendor}", vendor, name, None if base_url is None else checked_url(base_of(base_url)))
     made.connect()  # raises errors before any request
     return made
 
@@ -64,6 +77,8 @@ class AnyModel(NamedModel):
         super().__init__(name, f"{name}@{base_url}" if base_url else name, base_url or place)
         self._vendor, self._model, self._base = vendor, model, base_url
         self._client: Any = None
+        self._folds_system = False
+        """Whether system messages are put before the prompt, because the vendor rejects them."""
 
     def connect(self) -> Any:
         """Return a client of any-llm; raise errors as `create` does."""
@@ -100,34 +115,62 @@ class AnyModel(NamedModel):
         if self._client is None:
             raise RuntimeError(f"{self!r} must be entered first: async with model")
         parameters = request_parameters(sampling, sample) | dict(sampling.extra)
+        folds = self._folds_system
+        sent = [turn._asdict() for turn in (fold_system(messages) if folds else messages)]
         started = perf_counter()
         try:
-            made = await self._client.acompletion(model=self._model, messages=[turn._asdict() for turn in messages], **parameters)
-            answer = made.model_dump(warnings=False)
-            return with_served(read_chat_answer(answer, perf_counter() - started), answer, clean)
+            answer = (await self._client.acompletion(model=self._model, messages=sent, **parameters)).model_dump(warnings=False)
+            failure = reported_failure(answer)
+            if failure is None:
+                return with_served(read_chat_answer(answer, perf_counter() - started), answer, self._clean_text)
         except AnswerError as error:
-            raise ModelError("bad_response", f"{self._vendor} answered with {error}") from None
-        except ModelError:
-            raise
+            raise ModelError("bad_response", f"{self._vendor} answered with {self._clean(error)}") from None
         except Exception as error:  # raised by any of about forty packages
-            if type(error).__name__ == "ContentFilterError":
+            complaint, status = self._complaint(error), _status_of(error)
+            if type(error).__name__ == "ContentFilterError" or complaint.flagged:
                 return Completion(None, "content_filter", refusal=self._clean(error), latency=perf_counter() - started)
-            raise self._translated(error) from None
+            has_system = not folds and any(message.role == "system" for message in messages)
+            if not has_system or not rejects_system_messages(status or 500, complaint):
+                raise self._translated(error) from None
+        else:
+            detail = clean(failure.complaint.message, (self._secret(),))
+            if failure.complaint.flagged:
+                return Completion(None, "content_filter", refusal=detail, latency=perf_counter() - started)
+            raise model_error(failure.status or 200, {}, failure.complaint, f"{self._vendor} answered with an error: {detail}")
+        if not self._folds_system:
+            _log.warning("%s does not accept a system message; its text is put before the prompt", self.name)
+        self._folds_system = True
+        return await self.complete(messages, sampling, sample)
+
+    def _secret(self) -> str:
+        return os.environ.get(str(getattr(self._client, "ENV_API_KEY_NAME", "")), "")
 
     def _clean(self, error: Exception) -> str:
-        secret = os.environ.get(str(getattr(self._client, "ENV_API_KEY_NAME", "")), "")
-        return clean(str(getattr(error, "message", None) or error), (secret,))
+        return self._clean_text(str(getattr(error, "message", None) or error))
+
+    def _clean_text(self, text: str) -> str:
+        return clean(text, (self._secret(),))
+
+    def _complaint(self, error: Exception) -> Complaint:
+        """Return the content of an error of any-llm, which has been reduced to a message and codes."""
+        codes = {"code": getattr(error, "code", None), "type": getattr(error, "error_type", None)}
+        return complaint_in({"error": {"message": self._clean(error), **codes}})
 
     def _translated(self, error: Exception) -> ModelError:
         message, kind = self._clean(error), type(error).__name__
-        detail, status = f"{self._vendor}: {message}", getattr(error, "status_code", None) or _STATUS_OF.get(kind)
+        detail, status = f"{self._vendor}: {message}", _status_of(error)
         if kind == "UnsupportedParameterError":
             return ModelError("bad_request", detail, scope="fatal")
         if kind == "ContextLengthExceededError":
             return ModelError("context_length", detail, scope="permanent", status=status)
         origin = getattr(error, "original_exception", None) or error
         if status is not None and not isinstance(origin, (UnicodeError, json.JSONDecodeError)):
-            codes = f"{getattr(error, 'code', None) or ''} {getattr(error, 'error_type', None) or ''}"
-            return model_error(status, {"retry-after": str(getattr(error, "retry_after", ""))}, Complaint(message, codes), detail)
+            return model_error(status, {"retry-after": str(getattr(error, "retry_after", ""))}, self._complaint(error), detail)
         cause = type(origin).__name__.lower()
         return ModelError("connection" if "connect" in cause or "timeout" in cause else "bad_response", detail)
+
+
+def _status_of(error: Exception) -> int | None:
+    """Return the HTTP status of an error of any-llm; None if it has none."""
+    status = getattr(error, "status_code", None) or _STATUS_OF.get(type(error).__name__)
+    return status if isinstance(status, int) else None

@@ -43,6 +43,15 @@ def split_system(messages: Sequence[Message]) -> tuple[str, list[Message]]:
     return system, [message for message in messages if message.role != "system"]
 
 
+def fold_system(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages with the system messages put before the first user message, for models that accept no system message."""
+    system, turns = split_system(messages)
+    first = next((turn for turn in turns if turn.role == "user"), None)
+    if not system.strip():
+        return turns
+    return [Message("user", f"{system.strip()}\n\n{turn.content}") if turn is first else turn for turn in turns]
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """All parameters of a request that may change the answer, apart from its messages.
@@ -103,7 +112,7 @@ class ModelError(Exception):
     ----------
     kind
         A short stable identifier, which is counted in the progress and stored with the failure: "rate_limit", "overloaded", "server",
-        "timeout", "connection", "bad_response", "bad_request", "context_length", "auth", "not_found", ...
+        "timeout", "connection", "proxy", "bad_response", "bad_request", "context_length", "auth", "not_found", ...
     detail
         One human-readable sentence without secrets, of at most a few hundred characters.
     scope

@@ -79,6 +79,11 @@ def key_from_environment(variable: str, provider: str, *, needed: bool) -> Endpo
     return EndpointKey(variable, secret) if secret else None
 
 
+def base_of(url: str) -> str:
+    """Return the base URL in the URL of an endpoint: without trailing slashes and the path of its requests, such as /chat/completions."""
+    return re.sub(r"/(?:chat/completions|completions|responses|messages)$", "", url.rstrip("/")).rstrip("/")
+
+
 def checked_url(base_url: str) -> str:
     """Return a base URL without a trailing slash.
 
@@ -127,7 +132,26 @@ def clean(text: str, secrets: tuple[str, ...] = ()) -> str:
     return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"
 
 
-_FILTERED = re.compile(r"content_filter|content_policy_violation|responsibleaipolicy", re.IGNORECASE)
+_FILTERED = re.compile(
+    r"content.?filter|content_policy_violation|responsibleaipolicy|data_?inspection_?failed|safety_check|moderation_blocked", re.IGNORECASE
+)
+"""Codes of a filter."""
+_FILTERED_WORDS = re.compile(
+    r"content (?:filtering|management|usage|safety) (?:policy|policies|guidelines)"
+    r"|violat\w+ (?:our |the |your )?(?:usage|content|safety) \w+"
+    r"|rejected (?:as a result of|by) (?:our|the) (?:safety|moderation) system|content exists risk|considered high risk"
+    r"|(?:may|might) contain inappropriate content|blocked by (?:the |our )?(?:safety|content|moderation|prompt)",
+    re.IGNORECASE,
+)
+"""Sentences of filters without a code of their own: Anthropic, OpenAI, xAI, DeepSeek, Moonshot, DashScope."""
+_OF_AN_ACCOUNT = re.compile(r"account|organi[sz]ation|suspend|banned|api.?key", re.IGNORECASE)
+"""Words of messages about a customer, who may be said to violate a policy as well: these are no refusals."""
+
+
+def _is_filtered(message: str) -> bool:
+    """Return whether a message says that a filter rejected the prompt or the answer."""
+    beginning = message[:2000]
+    return bool(_FILTERED_WORDS.search(beginning)) and not _OF_AN_ACCOUNT.search(beginning)
 
 
 class Complaint(NamedTuple):
@@ -168,48 +192,78 @@ def complaint_in(body: Any) -> Complaint:
     """Parse the body of an error, already decoded from JSON; see `read_complaint`."""
     if isinstance(body, list) and body:  # Gemini wraps its error in a list
         body = body[0]
-    inner = body.get("error", body) if isinstance(body, dict) else body
+    inner = (body.get("error") or body) if isinstance(body, dict) else body
     if not isinstance(inner, dict):
-        return Complaint(str(inner))
+        return Complaint(str(inner), flagged=_is_filtered(str(inner)))
     codes = [inner.get("type"), inner.get("code"), inner.get("status"), found_at(inner, "innererror", "code")]
     words = " ".join(str(code) for code in codes if code is not None)
     parameter = inner.get("param")
     moderated = found_at(inner, "metadata", "flagged_input") is not None  # OpenRouter's moderation, a 403
+    message = str(next((inner[name] for name in ("message", "detail", "msg", "errors") if inner.get(name)), inner))
+    upstream = found_at(inner, "metadata", "raw")  # what the provider behind OpenRouter said
     return Complaint(
-        str(inner.get("message") or inner.get("detail") or inner),
+        f"{message}: {upstream}" if isinstance(upstream, str) and upstream else message,
         words,
         parameter if isinstance(parameter, str) else None,
-        moderated or bool(_FILTERED.search(words)),
+        moderated or bool(_FILTERED.search(words)) or _is_filtered(message),
     )
 
 
 _QUOTA = re.compile(r"insufficient_quota|billing_hard_limit|credit balance|insufficient (?:credits|balance|funds)", re.IGNORECASE)
 _CONTEXT = re.compile(
-    r"context_length_exceeded|(?:maximum|max|exceeds?|exceeded|available) (?:the )?(?:model'?s? )?context|context (?:length|window|size)"
-    r"|prompt is too long|input is too long|input token count|too many input tokens|`max_new_tokens` must be <=",
+    r"context_length_exceeded|exceed_context_size|(?:maximum|max|exceeds?|exceeded|available) (?:the )?(?:model'?s? )?context"
+    r"|context (?:length|window|size)|(?:context|prompt|input) (?:is )?too long|input token count|too many input tokens"
+    r"|`max_new_tokens` must be <=",
     re.IGNORECASE,
 )
 _BAD_KEY = re.compile(r"api[ _]key (?:not valid|invalid|not found|expired)|(?:invalid|incorrect)[ _]api[ _]key", re.IGNORECASE)
 _NO_MODEL = re.compile(r"model_not_found", re.IGNORECASE)
 
+_ROLE = r"(?:system|developer)['\"`]?[ _-]?(?:role|message|prompt|instruction)s?"
+_NO_SYSTEM = re.compile(
+    rf"{_ROLE}\b.{{0,40}}?(?:not (?:supported|enabled|allowed|permitted|available|accepted)|unsupported|disallowed)"
+    rf"|(?:not (?:support|accept|allow)\w*|unsupported|unknown|invalid|unexpected|unrecogni[sz]ed|no)\b[^.]{{0,40}}?"
+    rf"(?:\b(?:system|developer)[ _-]roles?\b|role:? ?['\"`]?(?:system|developer)\b|['\"`](?:system|developer)['\"`])"
+    rf"|not (?:support|accept|allow)\w*\b[^.]{{0,20}}?{_ROLE}"
+    r"|(?:only|be|of|from)\b[^.]{0,30}?['\"`]?user['\"`]?(?:,| and| or)+ ['\"`]?(?:assistant|model)\b(?!/)"
+    r"|(?<!system message, )conversation roles must alternate",
+    re.IGNORECASE,
+)
+
+
+def rejects_system_messages(status: int, complaint: Complaint) -> bool:
+    """Return whether an endpoint says that it accepts no system message: with status 400 or 422, 500 if its template fails, or in a 200."""
+    about = complaint.parameter or ""
+    names_role = about == "system" or (about.startswith("messages") and about.endswith("role"))
+    return status in (200, 400, 422, 500) and (names_role or complaint.says(_NO_SYSTEM))
+
+
+GENERATION_FAILED = "generation_failed"
+"""Code of a failure that an answer reports next to its first choice."""
+
 _ERROR_KINDS: tuple[tuple[Container[int], re.Pattern[str] | None, str, str], ...] = (
     ((402,), None, "quota", "fatal"),
-    ((400, 403, 429), _QUOTA, "quota", "fatal"),
+    ((200, 400, 403, 429), _QUOTA, "quota", "fatal"),
     ((429,), None, "rate_limit", "transient"),
+    ((500, 501), _CONTEXT, "context_length", "permanent"),
     ((503, 529), None, "overloaded", "transient"),
     ((408, 409, 425, *range(500, 1000)), None, "server", "transient"),
     ((401, 403), None, "auth", "fatal"),
     ((400,), _BAD_KEY, "auth", "fatal"),
     ((404, 405, *range(300, 400)), None, "not_found", "fatal"),
     ((400,), _NO_MODEL, "not_found", "fatal"),
-    ((400, 413, 422), _CONTEXT, "context_length", "permanent"),
+    ((200, 400, 413, 422), _CONTEXT, "context_length", "permanent"),
+    ((200,), re.compile(GENERATION_FAILED), "server", "transient"),
     (range(400, 500), None, "bad_request", "permanent"),
 )
-"""Classification of answers other than 200: status codes, pattern of the complaint, kind and scope; the first matching line is used."""
+"""Classification of failures: status codes, pattern of the complaint, kind and scope; the first matching line is used.
+
+Status 200 is that of a failure that an answer with status 200 reports without a code.
+"""
 
 
 def model_error(status: int, headers: Mapping[str, str], complaint: Complaint, detail: str) -> ModelError:
-    """Return the error for an answer with this status (not 200); `detail` is its message, already cleaned."""
+    """Return the error for a failure with this status; `detail` is its message, already cleaned."""
     for statuses, pattern, kind, scope in _ERROR_KINDS:
         if status in statuses and (pattern is None or complaint.says(pattern)):
             wait = retry_after(headers) if scope == "transient" else None

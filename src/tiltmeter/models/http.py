@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import re
-import urllib.request
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +22,18 @@ from yarl import URL
 
 from tiltmeter.errors import InputError
 from tiltmeter.llm_json import object_schema
+from tiltmeter.models.answer_shapes import (
+    AnswerError,
+    Reported,
+    answer_object,
+    common_reason,
+    demand_generated,
+    is_declined,
+    read_content,
+    read_reasoning,
+    reason_text,
+    reported_failure,
+)
 from tiltmeter.models.base import (
     ALLOWED,
     Completion,
@@ -31,48 +42,44 @@ from tiltmeter.models.base import (
     NamedModel,
     Sampling,
     check_options,
+    fold_system,
     request_parameters,
     split_system,
     token_count,
 )
+from tiltmeter.models.connections import CONNECT_SECONDS, Proxy, connection_error, proxy_for
 from tiltmeter.models.endpoints import (
     ENDPOINTS,
     Complaint,
     EndpointKey,
+    base_of,
     checked_url,
     clean,
-    complaint_in,
     found_at,
     key_from_environment,
     model_error,
     read_complaint,
+    rejects_system_messages,
 )
 from tiltmeter.models.served import with_served
-from tiltmeter.outside_files import json_of
-from tiltmeter.thinking import split_thinking
 
 OPTIONS: frozenset[str] = frozenset()
 """Options of `create`; all others are vendor extras."""
 LARGEST_BODY = 64 << 20
 """Maximum size of an answer in bytes; the longest answers of models take some hundred kB."""
-_CONNECT_SECONDS = 10.0
 _KEEPALIVE_SECONDS = 30.0
 _DNS_SECONDS = 300
-_MOST_ADAPTATIONS = 8
-"""Enough for every parameter that can be omitted to be rejected once."""
+_MOST_ADAPTATIONS = 10
+"""Enough for every parameter that can be omitted, and a system message, to be rejected once."""
 _REJECTED = re.compile(r"unsupported|not support|unrecogni[sz]ed|unknown|unexpected|not permitted|not allowed|deprecated|cannot both", re.I)
 _NEUTRAL = {"temperature": 1, "top_p": 1}
 _CONSTRAINTS = ("response_format", "structured_outputs", "guided_choice")
 """Parameters that constrain an answer to a list: a JSON schema, and the choice of vLLM under its new and its old name."""
 _OF_SCHEMAS = re.compile(r"response.?format|schema|structured|guided|grammar", re.I)
 _ANTHROPIC_MAX_TOKENS = 1024
-_ANTHROPIC_FINISH = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
-}
+_ANTHROPIC_STOP = ("end_turn", "stop_sequence")
+_FILTER_STATUSES = (200, 400, 403, 422, 451)
+"""Statuses with which endpoints say that a filter rejected the prompt or the answer."""
 
 _log = logging.getLogger("tiltmeter.models")
 
@@ -90,7 +97,7 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
     check_options(provider, options)
     endpoint = ENDPOINTS[provider]
     variable = f"{endpoint.variables}_BASE_URL"
-    chosen = (base_url or os.environ.get(variable) or endpoint.base_url or "").rstrip("/")
+    chosen = base_of((base_url or os.environ.get(variable) or endpoint.base_url or "").strip())
     if not chosen:
         raise InputError(f"{provider}/{model} needs --base-url (or the environment variable {variable})")
     made: type[HttpModel] = OpenAIModel
@@ -98,10 +105,6 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
         made, chosen = AnthropicModel, chosen.removesuffix("/v1")
     key = key_from_environment(endpoint.key_variable, provider, needed=endpoint.key_needed and chosen == endpoint.base_url)
     return made(provider, model, chosen, key)
-
-
-class AnswerError(ValueError):
-    """An answer contains no completion; the message describes its content."""
 
 
 class HttpModel(NamedModel, ABC):
@@ -122,19 +125,24 @@ class HttpModel(NamedModel, ABC):
         super().__init__(f"{provider}/{model}", f"{provider}/{model}@{self._base}", str(self._url.origin()))
         self._lengths = ENDPOINTS[provider].length_parameters
         self._session: aiohttp.ClientSession | None = None
+        self._proxy: Proxy | None = None
+        self._answered = False
+        """Whether the endpoint has answered a request, with any status."""
         self._rejected: set[str] = set()
+        self._folds_system = False
+        """Whether system messages are put before the prompt, because the endpoint rejects them."""
 
     async def __aenter__(self) -> Self:
         # The engine limits concurrency and the duration of a request; only connecting has a separate timeout here. The proxy is looked up
         # once, not for every request.
-        bypassed = urllib.request.proxy_bypass(self._url.host or "")
+        self._proxy = proxy_for(self._url)
         common = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "tiltmeter"}
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=_DNS_SECONDS, keepalive_timeout=_KEEPALIVE_SECONDS),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=common | self._headers(),
-            proxy=None if bypassed else urllib.request.getproxies().get(self._url.scheme),
+            proxy=self._proxy.url if self._proxy else None,
         )
         return self
 
@@ -146,30 +154,66 @@ class HttpModel(NamedModel, ABC):
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         """Answer `messages` with one request.
 
-        If the endpoint rejects the request because of a parameter (status 400, not charged), the request is adapted and sent again; the
-        adaptation is kept for later requests: see `_adapt`.
+        If the endpoint rejects the request because of a parameter or a system message (not charged), the request is adapted and sent
+        again; the adaptation is kept for later requests: see `_adapt` and `_fold_next`.
         """
         for _ in range(_MOST_ADAPTATIONS):
-            payload = self._payload(messages, request_parameters(sampling, sample))
+            folds = self._folds_system
+            payload = self._payload(fold_system(messages) if folds else messages, request_parameters(sampling, sample) | {"stream": False})
             payload = {name: value for name, value in payload.items() if name not in self._rejected}
             started = perf_counter()
             status, headers, raw = await self._post(json.dumps(payload | dict(sampling.extra)).encode())
-            latency = perf_counter() - started
-            if status == 200:
-                try:
-                    answer = _json_object(raw)
-                    completion = with_served(self._read(answer, latency), answer, self._clean)
-                except AnswerError as error:
-                    raise ModelError("bad_response", f"{self._url.host} answered 200 with {self._clean(str(error))}", status=200) from None
+            outcome = self._outcome(status, raw, perf_counter() - started)
+            if isinstance(outcome, Completion):
+                outcome = _with_limit_reached(outcome, sampling.max_tokens)
                 choices = payload.get("guided_choice") or found_at(payload, "structured_outputs", "choice") or ()
-                return replace(completion, text=json.dumps({"answer": completion.text})) if completion.text in choices else completion
-            complaint = read_complaint(raw)
-            if status in (400, 422) and self._adapt(payload, complaint, status):
-                continue
-            if complaint.flagged and status in (400, 403):
-                return Completion(None, "content_filter", refusal=self._clean(complaint.message), latency=latency)
-            raise self._error(status, headers, complaint)
-        raise ModelError("bad_request", f"{self._url.host} does not accept any form of this request", scope="fatal", status=400)
+                return replace(outcome, text=json.dumps({"answer": outcome.text})) if outcome.text in choices else outcome
+            complaint, code = outcome.complaint, outcome.status or status
+            has_system = not folds and any(message.role == "system" for message in messages)
+            if has_system and rejects_system_messages(code, complaint):
+                self._fold_next()
+            elif code not in (400, 422) or not self._adapt(payload, complaint, code):
+                raise self._error(status, headers, complaint, code)
+        raise ModelError("bad_request", f"{self.place} does not accept any form of this request", scope="fatal", status=400)
+
+    @property
+    def place(self) -> str:
+        """Name of the host in messages, with the proxy through which it is reached."""
+        return f"{self._url.host}{f' (through the proxy {self._proxy})' if self._proxy else ''}"
+
+    def _outcome(self, status: int, raw: bytes, latency: float) -> Completion | Reported:
+        """Return the completion in an answer, or the failure that it reports, with its status or, in a 200, the status that it names.
+
+        A completion with another status than 200 counts only if it was declined: this is how a filter reports its decision.
+
+        Raises
+        ------
+        ModelError
+            A 200 contains neither.
+        """
+        try:
+            answer = answer_object(raw)
+            failure = reported_failure(answer)
+            completion = None if failure else with_served(self._read(answer, latency), answer, self._clean)
+        except (AnswerError, RecursionError) as error:
+            if status == 200:
+                content = str(error) if isinstance(error, AnswerError) else "something that is nested too deeply"
+                raise ModelError("bad_response", f"{self.place} answered 200 with {self._clean(content)}", status=200) from None
+            failure, completion = None, None
+        if completion is not None and (status == 200 or completion.refusal is not None):
+            return completion
+        if failure is None or status != 200:
+            failure = Reported(failure.complaint if failure else read_complaint(raw), status)
+        inside = status == 200 and failure.status is not None
+        if failure.complaint.flagged and (inside or failure.status in (None, *_FILTER_STATUSES)):
+            return Completion(None, "content_filter", refusal=self._clean(failure.complaint.message), latency=latency)
+        return failure
+
+    def _fold_next(self) -> None:
+        """Put the system message before the prompt in all further requests, and say so once."""
+        if not self._folds_system:
+            _log.warning("%s does not accept a system message; its text is put before the prompt", self.name)
+        self._folds_system = True
 
     @abstractmethod
     def _headers(self) -> dict[str, str]:
@@ -181,7 +225,7 @@ class HttpModel(NamedModel, ABC):
 
     @abstractmethod
     def _read(self, answer: dict[str, Any], latency: float) -> Completion:
-        """Return the completion in the body of a 200 answer; raise AnswerError or ModelError if there is none."""
+        """Return the completion in the body of an answer; raise AnswerError if there is none."""
 
     async def _post(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
         """Send a request and return status, headers and decompressed body, whose size is limited to protect the memory."""
@@ -190,42 +234,62 @@ class HttpModel(NamedModel, ABC):
         read = bytearray()
         try:
             async with self._session.post(self._url, data=body, allow_redirects=False) as response:
+                self._answered = True
                 while block := await response.content.readany():
                     read += block
                     if len(read) > LARGEST_BODY:
-                        raise ModelError("bad_response", f"{self._url.host} sent an answer of more than {LARGEST_BODY >> 20} MiB")
+                        raise ModelError("bad_response", f"{self.place} sent an answer of more than {LARGEST_BODY >> 20} MiB")
                 return response.status, response.headers, bytes(read)
         except (aiohttp.ClientError, OSError) as error:
-            raise _connection_error(error, f"{self._url.host}:{self._url.port}") from None
+            raise connection_error(error, self._url, self._proxy, answered=self._answered) from None
 
     def _clean(self, text: str) -> str:
         return clean(text, (self._key.secret,) if self._key else ())
 
-    def _error(self, status: int, headers: Mapping[str, str], complaint: Complaint) -> ModelError:
-        """Return the error for an answer with a status other than 200, with advice."""
+    def _error(self, sent: int, headers: Mapping[str, str], complaint: Complaint, status: int) -> ModelError:
+        """Return the error for a failure with a status, with advice; a 200 (`sent`) may report a failure with another status."""
         message, advice = self._clean(complaint.message), ""
         if status in (401, 403):
             advice = f" (the key in {self._key.variable})" if self._key else " (no key was sent)"
         elif 300 <= status < 400:
-            advice = f" (it redirects to {self._clean(headers.get('Location', '?').split('?')[0])}: use that as base URL)"
+            advice = f" ({self._redirect(headers.get('Location', ''))})"
         elif status == 404:
             unversioned = self._url.path.endswith("/chat/completions") and not re.search(r"/v\d", self._base)
-            if unversioned and "model" not in complaint.message.lower():
-                advice = f" (nothing at {self._url}; did you mean the base URL {self._base}/v1?)"
-            else:
+            if "model" in complaint.message.lower():
                 advice = f" (model {self._model!r} at {self._base})"
-        return model_error(status, headers, complaint, f"{self._url.host} answered {status}{message and f': {message}'}{advice}")
+            elif unversioned:
+                root = re.sub(r"/api(?:/chat|/generate)?$", "", self._base)  # the API of Ollama itself
+                advice = f" (nothing at {self._url}; did you mean the base URL {root}/v1?)"
+            else:
+                advice = f" (nothing at {self._url}, or no model {self._model!r} there)"
+        answered = str(status)
+        if sent == 200:
+            answered = "200 with an error" if status == 200 else f"200 with an error {status}"
+        return model_error(status, headers, complaint, f"{self.place} answered {answered}{message and f': {message}'}{advice}")
+
+    def _redirect(self, location: str) -> str:
+        """Return where the endpoint redirects to, with the base URL that leads there, if there is one."""
+        if not location:
+            return "it redirects, but does not say where"
+        try:
+            target = str(self._url.join(URL(location)).with_query(None).with_fragment(None).with_user(None))
+        except ValueError:
+            return self._clean(f"it redirects to {location.partition('?')[0]}")
+        advice = f": use {self._clean(target.removesuffix(self.path))} as base URL" if target.endswith(self.path) else ""
+        return f"it redirects to {self._clean(target)}{advice}"
 
     def _adapt(self, payload: Mapping[str, Any], complaint: Complaint, status: int) -> bool:
         """Note a parameter that the endpoint rejected, so that later requests omit it; return whether there is one.
 
         The limit on the length of an answer is sent under its other name. A seed (best effort everywhere), a temperature or top_p of 1 (the
-        default) and a constraint are omitted. Omitting any other value would change what is measured, so that a fatal ModelError is raised.
+        default), a constraint and `stream` are omitted. Omitting any other value would change what is measured, so that a fatal ModelError
+        is raised.
         """
         words = re.findall(r"\w+", complaint.parameter or complaint.message[:2000])
         constraints = [name for name in _CONSTRAINTS if name in payload]
         named = [name for name in constraints if name in words] or [name for name in constraints if complaint.says(_OF_SCHEMAS)]
         named += [word for word in words if word in payload and word in (*self._lengths, *_NEUTRAL, "seed")]
+        named = named or [word for word in words if word == "stream" and word in payload]
         if not named or not (complaint.says(_REJECTED) or named[0] in _CONSTRAINTS):
             return False
         parameter = next((name for name in named if payload[name] == _NEUTRAL.get(name)), named[0])
@@ -243,29 +307,11 @@ class HttpModel(NamedModel, ABC):
         return True
 
 
-def _json_object(raw: bytes) -> dict[str, Any]:
-    """Return the JSON object in `raw`, decoded as UTF-8 whatever the headers say; raise AnswerError if there is none."""
-    try:
-        value = json_of(raw)
-    except (ValueError, RecursionError):
-        raise AnswerError(f"something that is not JSON: {raw.decode('utf-8', errors='replace')}") from None
-    if not isinstance(value, dict):
-        raise AnswerError("JSON that is not an object")
-    return value
-
-
-def _connection_error(error: Exception, place: str) -> ModelError:
-    match error:
-        case aiohttp.ClientConnectorCertificateError():
-            return ModelError("connection", f"the certificate of {place} cannot be trusted", scope="fatal")
-        case aiohttp.ClientConnectorError():
-            reason = error.os_error.strerror or type(error.os_error).__name__
-            return ModelError("connection", f"cannot connect to {place}: {clean(reason)}")
-        case TimeoutError():
-            return ModelError("connection", f"cannot connect to {place} within {_CONNECT_SECONDS:g} s")
-        case aiohttp.ClientResponseError():
-            return ModelError("bad_response", f"{place} sent an invalid HTTP response")
-    return ModelError("connection", f"the connection to {place} was lost ({type(error).__name__})")
+def _with_limit_reached(completion: Completion, max_tokens: int | None) -> Completion:
+    """Return a completion with the finish reason "length" if its thinking used all tokens, which some endpoints report as "stop"."""
+    is_silent = not completion.text and completion.thinking is not None and completion.refusal is None
+    used_all = max_tokens is not None and (completion.output_tokens or 0) >= max_tokens
+    return replace(completion, finish_reason="length") if is_silent and used_all else completion
 
 
 class OpenAIModel(HttpModel):
@@ -289,13 +335,8 @@ class OpenAIModel(HttpModel):
         return {"model": self._model, "messages": [message._asdict() for message in messages if message.role != ALLOWED], **parameters}
 
     def _read(self, answer: dict[str, Any], latency: float) -> Completion:
-        error = answer.get("error")
-        if not answer.get("choices") and isinstance(error, dict):  # routers return an upstream error, with its status, in a 200
-            complaint, code = complaint_in(answer), error.get("code")
-            if isinstance(code, int) and 400 <= code < 600:
-                raise self._error(code, {}, complaint)
-            raise AnswerError(f"an error in it: {complaint.message}")
-        return read_chat_answer(answer, latency)
+        completion = read_chat_answer(answer, latency)
+        return replace(completion, refusal=completion.refusal and self._clean(completion.refusal))
 
 
 def _constraint(allowed: Sequence[str], *, by_schema: bool) -> dict[str, Any]:
@@ -313,25 +354,29 @@ def read_chat_answer(answer: Mapping[str, Any], latency: float) -> Completion:
     ------
     AnswerError
         There is no completion.
-    ModelError
-        A router reports that generation failed (transient).
     """
     choice = found_at(answer, "choices", 0)
     message = found_at(choice, "message")
+    finish = reason_text(found_at(choice, "finish_reason"))
+    declined = finish if is_declined(finish) else None
     if not isinstance(message, dict):
-        raise AnswerError("no choice in it, or one without a message")
-    finish, declined = _text(found_at(choice, "finish_reason")), _text(message.get("refusal"))
-    if finish == "error":  # a router reports that its provider failed during generation
-        raise ModelError("server", "the endpoint reports that generation failed", status=200)
-    text, inline = _read_content(message.get("content"))
-    refusal = declined or (finish if finish == "content_filter" else None)
-    if not text and finish is None and refusal is None:
-        raise AnswerError("a choice with neither text nor a finish reason")
-    reasoning = message.get("reasoning_content") or message.get("reasoning")
-    reasoning = _text(found_at(reasoning, "content") or reasoning) or ""  # an object in any-llm
-    thinking = "\n".join(filter(None, [reasoning.strip(), inline])) or None
+        if declined is None:
+            raise AnswerError(f"no choice in it, or one without a message: {json.dumps(answer, ensure_ascii=False)}")
+        message = {}
+    content = read_content(message.get("content"))
+    refusal = _text(message.get("refusal")) or content.refusal or declined
+    thinking = "\n".join(filter(None, [read_reasoning(message), content.thinking])) or None
     usage = answer.get("usage")
-    return Completion(text, finish, refusal, thinking, _tokens(usage, "prompt_tokens"), _tokens(usage, "completion_tokens"), latency)
+    input_tokens = _tokens(usage, "prompt_tokens")
+    output_tokens = _tokens(usage, "completion_tokens")
+    total = _tokens(usage, "total_tokens")
+    if refusal is None:
+        generated = output_tokens
+        if output_tokens == 0:  # Gemini counts the tokens of its thinking only in the total, and xAI beside those of the answer
+            hidden = _tokens(found_at(usage, "completion_tokens_details"), "reasoning_tokens") or 0
+            generated = max(hidden, (total or 0) - (input_tokens or 0))
+        demand_generated(finish, content.text, thinking, generated)
+    return Completion(content.text, common_reason(finish), refusal, thinking, input_tokens, output_tokens, latency)
 
 
 class AnthropicModel(HttpModel):
@@ -357,33 +402,25 @@ class AnthropicModel(HttpModel):
         return body | ({"system": system} if system else {}) | ({"stop_sequences": stop} if stop else {})
 
     def _read(self, answer: dict[str, Any], latency: float) -> Completion:
-        blocks, reason = answer.get("content"), _text(answer.get("stop_reason"))
+        reason = reason_text(answer.get("stop_reason"))
         usage = answer.get("usage")
-        if not isinstance(blocks, list) or (not blocks and reason is None):
-            raise AnswerError("no content in it")
-        text, thinking = _read_content(blocks)
-        explanation = _text(found_at(answer, "stop_details", "explanation"))
+        if "content" not in answer or (not answer["content"] and reason is None):
+            raise AnswerError(f"no content in it: {json.dumps(answer, ensure_ascii=False)}")
+        text, thinking, declined = read_content(answer["content"])
+        if is_declined(reason):
+            declined = declined or _text(found_at(answer, "stop_details", "explanation")) or reason
+        output_tokens = _tokens(usage, "output_tokens")
+        if declined is None:
+            demand_generated(reason, text, thinking, output_tokens)
         return Completion(
             text=text,
-            finish_reason=_ANTHROPIC_FINISH.get(reason, reason) if reason else reason,
-            refusal=self._clean(explanation or "refusal") if reason == "refusal" else None,
+            finish_reason="stop" if reason in _ANTHROPIC_STOP else common_reason(reason),
+            refusal=self._clean(declined) if declined else None,
             thinking=thinking,
             input_tokens=_tokens(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
-            output_tokens=_tokens(usage, "output_tokens"),
+            output_tokens=output_tokens,
             latency=latency,
         )
-
-
-def _read_content(content: object) -> tuple[str | None, str | None]:
-    """Return the text and the thinking of a message: a string, null, or a list of parts (as is the thinking of Mistral)."""
-    if isinstance(content, str):
-        return split_thinking(content)
-    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
-    inner = [part.get("thinking") for part in parts if part.get("type") == "thinking"]
-    thoughts = [one if isinstance(one, str) else _read_content(one)[0] for one in inner]
-    text, inline = split_thinking("".join(texts)) if texts else (None, None)
-    return text, "\n".join(filter(None, [*thoughts, inline])) or None
 
 
 def _text(value: object) -> str | None:

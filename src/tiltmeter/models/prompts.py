@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from tiltmeter.models.base import ALLOWED, Message, ModelError, Sampling, split_system
+from tiltmeter.models.base import ALLOWED, Message, ModelError, Sampling, fold_system, split_system
 from tiltmeter.models.token_lists import START, Place, TokenList, Vocabulary
 
 MOST_TOKENS = 512
@@ -227,10 +227,8 @@ def render(tokenizer: Any, messages: Sequence[Message], template: Mapping[str, A
 
     if tokenizer.chat_template is None:
         return "\n\n".join(message.content for message in messages)
-    system, turns = split_system(messages)
-    system = system.strip()
-    first = next((turn for turn in turns if turn.role == "user"), None)
-    folded = [Message("user", f"{system}\n\n{turn.content}") if turn is first else turn for turn in turns]
+    system = split_system(messages)[0].strip()
+    folded = fold_system(messages)
     refused: Exception | None = None
     for form in (messages, folded) if system else (messages,):
         try:

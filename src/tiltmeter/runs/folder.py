@@ -43,7 +43,7 @@ _OURS = re.compile(rf"{_ASIDE.pattern}|study\.yaml|run\.json|errors\.txt|{STAGES
 ROW_GROUP = 4_096
 PIECE = 32 << 20
 """Maximum size in bytes of a slice of a table that is written at once."""
-ELSEWHERE = "choose another place with --out or free some space there"
+ELSEWHERE = "choose another place with --out"
 
 
 @contextmanager

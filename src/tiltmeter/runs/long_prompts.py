@@ -73,7 +73,7 @@ def too_long(folder: RunFolder, study: Study, model: str) -> list[str]:
 
 
 def too_long_words(errors: Series, which: str) -> str:
-    """Return the cause and the remedy for prompts that are too long, with the numbers of tokens if the server says them.
+    """Return the cause and the remedy for prompts that are too long, with the server's numbers of tokens or, without them, its words.
 
     Parameters
     ----------
@@ -89,6 +89,8 @@ def too_long_words(errors: Series, which: str) -> str:
         return _too_long_together(sizes, which, context)
     partly = f", {len(sizes):,} of {len(errors):,} only together with the answer" if sizes else ""
     longest = f" (the longest request has {max(requested):,})" if requested else ""
+    if not limits and not requested:  # without numbers, the words of the server tell whether it means what is concluded here
+        longest = f" ({errors[-1].removeprefix(f'{CONTEXT}: ')})"
     needed = f" of at least {max(requested):,} tokens" if requested else ""
     return (
         f"{which} are longer than {context}{partly}{longest}, so the same command cannot succeed: use a model or a server with a "

@@ -119,7 +119,7 @@ def test_what_cannot_be_checked(tmp_path: Path, database: str) -> None:
                 act(nowhere)
         with sqlite3.connect(tmp_path / "other.sqlite") as other:
             other.execute("CREATE TABLE IF NOT EXISTS t (a)")
-        with pytest.raises(InputError, match="not a journal"):
+        with pytest.raises(InputError, match="a database of another program"):
             check(tmp_path / "other.sqlite")
     assert [path.name for path in tmp_path.iterdir()] == ["other.sqlite"]
 

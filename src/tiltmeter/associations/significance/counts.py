@@ -376,10 +376,11 @@ def of_sides(counts: Floats, rows: Index | slice, identity: Index | int, against
     Floats
         Shape (R, S, 2).
     """
-    own = counts[rows, identity]
-    all_others = counts[rows].sum(axis=1) - own
-    chosen = np.where(np.atleast_1d(against)[:, None] == EVERYONE, all_others, counts[rows, against])
-    return np.stack([own, chosen], axis=2)
+    own, faced = counts[rows, identity], counts[rows, against]
+    everyone = np.atleast_1d(against)[:, None] == EVERYONE
+    if everyone.any():
+        faced = np.where(everyone, counts[rows].sum(axis=1) - own, faced)
+    return np.stack([own, faced], axis=2)
 
 
 class Compared(NamedTuple):

@@ -15,6 +15,8 @@ inference with multiway clustering"; Satterthwaite (1946) for the degrees of fre
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -48,11 +50,18 @@ LEAST_INFLATION = 0.25
 """Minimum ratio of the variance to that of independent lists, because few lists cannot show that it is smaller."""
 
 
-class ListClusters(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ListClusters:
     """Assignment of lists to clusters."""
 
     number: Index  # (L,) index of the cluster
     sizes: Floats  # (G, K, C) number of lists by cluster, identity and context
+
+    @cached_property
+    def shared(self) -> Floats:
+        """Sums over clusters of the product of the sizes of two identities in a context, (C, K, K)."""
+        by_context = self.sizes.transpose(2, 1, 0)
+        return by_context @ by_context.transpose(0, 2, 1)
 
 
 class ClusterTest(CountTest):
@@ -236,22 +245,47 @@ class _Scores:
     def products(self, clusters: ListClusters) -> Floats:
         """Return the sums over clusters of products of the summed scores of both sides, shape (R, 2, 2)."""
         row, cluster, entry = self.cells_of(clusters)
-        found = np.bincount(entry * 2 + self.side, self.score, minlength=2 * len(row)).reshape(-1, 2)
-        products = np.zeros((len(self.estimate), 2, 2))
+        summed_scores = np.bincount(entry * 2 + self.side, self.score, minlength=2 * len(row)).reshape(-1, 2)
+        if self.strata.shape[1] == 1:
+            expected, products = self._expected_in_one_context(clusters, row, cluster)
+        else:
+            expected, products = self._expected_over_contexts(clusters, row, cluster)
+        differences = summed_scores - expected
+        change = summed_scores[:, :, None] * differences[:, None, :] - expected[:, :, None] * summed_scores[:, None, :]
+        np.add.at(products, row, change)
+        return products
+
+    def _expected_in_one_context(self, clusters: ListClusters, row: Index, cluster: Index) -> tuple[Floats, Floats]:
+        """Return the expected score of both sides in each cell (E, 2), and the sums of its products over all clusters, (R, 2, 2)."""
+        (identity, against), context = self.sides, self.strata[:, 0]
+        everyone = against == EVERYONE
+        totals = clusters.sizes.sum(axis=1)  # (G, C)
+        own = clusters.sizes[cluster, identity[row], context[row]]
+        all_others = totals[cluster, context[row]] - own
+        faced = np.where(everyone[row], all_others, clusters.sizes[cluster, against[row], context[row]])
+        expected = self.expected[row, 0] * np.stack([own, faced], axis=1)
+
+        shared = clusters.shared
+        with_all = shared.sum(axis=2)  # (C, K)
+        of_all = with_all.sum(axis=1)  # (C,)
+        own_squared = shared[context, identity, identity]
+        with_others = with_all[context, identity] - own_squared
+        others_squared = of_all[context] - 2 * with_all[context, identity] + own_squared
+        mixed = np.where(everyone, with_others, shared[context, identity, against])
+        faced_squared = np.where(everyone, others_squared, shared[context, against, against])
+        sums = np.stack([own_squared, mixed, mixed, faced_squared], axis=1).reshape(-1, 2, 2)
+        expected_list = self.expected[:, 0]  # (R, 2)
+        return expected, expected_list[:, :, None] * sums * expected_list[:, None, :]
+
+    def _expected_over_contexts(self, clusters: ListClusters, row: Index, cluster: Index) -> tuple[Floats, Floats]:
+        """Return the same as `_expected_in_one_context` for tests over all contexts."""
+        expected, products = np.zeros((len(row), 2)), np.zeros((len(self.estimate), 2, 2))
         for chosen, sizes in self.by_sides(clusters):
             mine, entries = np.flatnonzero(chosen), np.flatnonzero(chosen[row])
-            expected, (a, e) = self.expected[mine], (found[entries], self.expected[row[entries]])
-            if self.strata.shape[1] == 1:
-                b = e[:, 0] * sizes[cluster[entries], self.strata[row[entries], 0]]
-                gram = np.einsum("gca,gcb->cab", sizes, sizes)[self.strata[mine, 0]]
-                products[mine] = np.einsum("ra,rab,rb->rab", expected[:, 0], gram, expected[:, 0])
-            else:
-                b = np.einsum("esa,esa->ea", e, sizes[cluster[entries]])
-                gram = np.einsum("gca,gdb->cadb", sizes, sizes)
-                products[mine] = np.einsum("rca,cadb,rdb->rab", expected, gram, expected, optimize=True)
-            change = a[:, :, None] * (a - b)[:, None, :] - b[:, :, None] * a[:, None, :]
-            np.add.at(products, row[entries], change)
-        return products
+            expected[entries] = np.einsum("esa,esa->ea", self.expected[row[entries]], sizes[cluster[entries]])
+            shared = np.einsum("gca,gdb->cadb", sizes, sizes)
+            products[mine] = np.einsum("rca,cadb,rdb->rab", self.expected[mine], shared, self.expected[mine], optimize=True)
+        return expected, products
 
 
 def _by_name(scores: _Scores, names: ListClusters) -> tuple[Floats, Floats, Floats]:
@@ -273,9 +307,19 @@ def _by_name(scores: _Scores, names: ListClusters) -> tuple[Floats, Floats, Floa
 
 def _names_of_sides(scores: _Scores, names: ListClusters) -> Floats:
     """Return the numbers of names of each side and of both together, shape (R, 3)."""
-    number, within = np.empty((len(scores.estimate), 3)), scores.strata.shape[1] == 1
-    for mine, sizes in scores.by_sides(names):
-        there = (sizes if within else sizes.sum(axis=1, keepdims=True)) > 0  # (G, C or 1, 2)
-        counts = np.dstack([there, there.max(axis=2)]).sum(axis=0)
-        number[mine] = counts[scores.strata[mine, 0] if within else 0]
-    return number
+    identity, against = scores.sides
+    if scores.strata.shape[1] == 1:
+        sizes, context = names.sizes, scores.strata[:, 0]
+    else:
+        sizes, context = names.sizes.sum(axis=2, keepdims=True), np.zeros_like(identity)
+    everyone = against == EVERYONE
+    totals = sizes.sum(axis=1, keepdims=True)  # (G, 1, C)
+    present = (sizes > 0).transpose(2, 1, 0).astype(np.float64)  # (C, K, G)
+    in_both = present @ present.transpose(0, 2, 1)  # (C, K, K)
+    by_identity = present.sum(axis=2)  # (C, K)
+    by_others = (totals - sizes > 0).sum(axis=0).T  # (C, K)
+    by_all = (totals > 0).sum(axis=(0, 1))  # (C,)
+    own, faced = by_identity[context, identity], by_identity[context, against]
+    other = np.where(everyone, by_others[context, identity], faced)
+    either = np.where(everyone, by_all[context], own + faced - in_both[context, identity, against])
+    return np.stack([own, other, either], axis=1)

@@ -24,6 +24,7 @@ from tiltmeter.engine.database import (
     models,
     owners,
     parse_url,
+    refuse_another_program,
     sentence_of,
     shown,
     sqlite_file,
@@ -255,6 +256,7 @@ def opened_to_read(where: str | Path) -> Iterator[Engine]:
         engine = connect(where)
         missing = f"there is no journal in {shown(engine.url)}; name another database with --journal"
     else:
+        refuse_another_program(file)
         if not file.exists():
             raise InputError(f"there is no journal {file}; name another with --journal")
         if file.is_file() and file.stat().st_size == 0:
@@ -265,7 +267,7 @@ def opened_to_read(where: str | Path) -> Iterator[Engine]:
     before = None if file is None or log_of(file).exists() else _last_change(file)
     with _closed_after(engine):
         with reading(engine) as connection:
-            if not engine.dialect.has_table(connection, "completions") or version_of(connection) is None:
+            if version_of(connection) is None:
                 raise InputError(missing)
         yield engine
         if file is not None and before is not None and before != _last_change(file):

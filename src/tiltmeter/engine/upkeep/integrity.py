@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import ValidationError
 from sqlalchemy import Connection, delete, func, or_, select, update
 
-from tiltmeter.engine.database import claims, completions, for_keys, shown, version_of
+from tiltmeter.engine.database import claims, completions, for_keys, refuse_another_program, shown, version_of
 from tiltmeter.engine.journal import LARGEST_NUMBER, ORPHANED, USABLE_ROW, Row, flaw_of, open_journal
 from tiltmeter.engine.upkeep.holdings import (
     ALONE,
@@ -227,6 +227,7 @@ def _examine_file(file: Path | None) -> _Examined:
     """
     if file is None:
         return "sound", [], ["only the rows were checked: use the tools of the server to check its files (pg_amcheck, data checksums)"]
+    refuse_another_program(file)
     if not file.is_file():
         raise InputError(f"there is no journal {file}; name another with --journal")
     name = log_of(file).name

@@ -1,0 +1,102 @@
+"""Connections to endpoints: the proxy of the environment, and what is said of a connection that failed."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import urllib.request
+from typing import NamedTuple
+
+import aiohttp
+from yarl import URL
+
+from tiltmeter.errors import ProviderError
+from tiltmeter.models.base import ModelError
+from tiltmeter.models.endpoints import clean
+
+CONNECT_SECONDS = 10.0
+LOOPBACK_VARIABLE = "TILTMETER_PROXY_LOOPBACK"
+"""Environment variable that asks for the proxy also for addresses of this machine."""
+
+
+class Proxy(NamedTuple):
+    """An HTTP proxy; its text is its host and port, without credentials."""
+
+    url: str
+    variable: str
+    """The environment variable that names it."""
+
+    def __str__(self) -> str:
+        address = URL(self.url)
+        return f"{address.host}:{address.port} of {self.variable}"
+
+
+def proxy_for(url: URL) -> Proxy | None:
+    """Return the proxy of the environment for a URL, or None.
+
+    Servers on this machine are reached directly: the proxy could not reach them, and would see the key. The environment variable
+    `TILTMETER_PROXY_LOOPBACK` asks for the proxy nevertheless.
+
+    Raises
+    ------
+    ProviderError
+        The proxy is not an HTTP proxy.
+    """
+    host, variable = url.host or "", f"{url.scheme}_proxy"
+    if is_loopback(host):
+        if not os.environ.get(LOOPBACK_VARIABLE):
+            return None
+    elif urllib.request.proxy_bypass(host):
+        return None
+    address = urllib.request.getproxies().get(url.scheme)
+    if not address:
+        return None
+    address = address if "://" in address else f"http://{address}"
+    scheme = address.partition("://")[0].lower()
+    if scheme not in ("http", "https"):
+        raise ProviderError(
+            f"{host} would be reached through the proxy of the environment variable {variable}, whose type {clean(scheme)} is not "
+            f"supported: use an HTTP proxy, or add {host} to no_proxy"
+        )
+    return Proxy(address, variable)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def connection_error(error: Exception, url: URL, proxy: Proxy | None, *, answered: bool) -> ModelError:
+    """Return the error for a request that ended without an answer; `answered` tells whether the endpoint answered an earlier one."""
+    place = f"{url.host}:{url.port}"
+    hint = "" if answered or url.scheme != "http" else "; if it expects https, write https:// in the base URL"
+    through = f"{place} (through the proxy {proxy})" if proxy else place
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return ModelError("connection", f"the certificate of {through} cannot be trusted", scope="fatal")
+        case aiohttp.ClientProxyConnectionError():
+            return ModelError("proxy", f"cannot connect to the proxy {proxy}, through which {place} is reached: {_reason(error)}")
+        case aiohttp.ClientHttpProxyError():
+            return ModelError("proxy", f"the proxy {proxy} answered {error.status} to the request for {place}: {clean(error.message)}")
+        case aiohttp.ClientConnectorSSLError():
+            return ModelError("connection", f"{through} does not answer in TLS: if it expects http, write http:// in the base URL")
+        case aiohttp.ClientConnectorError():
+            return ModelError("connection", f"cannot connect to {through}: {_reason(error)}")
+        case TimeoutError():
+            return ModelError("connection", f"cannot connect to {through} within {CONNECT_SECONDS:g} s")
+        case aiohttp.ClientResponseError():
+            return ModelError("bad_response", f"{through} sent an invalid HTTP response{hint}")
+        case aiohttp.ClientPayloadError() if "decode" in str(error).lower():
+            return ModelError("bad_response", f"{through} sent a body that cannot be decompressed")
+        case aiohttp.ServerDisconnectedError():
+            return ModelError("connection", f"{through} closed the connection without an answer{hint}")
+    return ModelError("connection", f"the connection to {through} was lost ({type(error).__name__})")
+
+
+def _reason(error: aiohttp.ClientConnectorError) -> str:
+    return clean(error.os_error.strerror or type(error.os_error).__name__)
