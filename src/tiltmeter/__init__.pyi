@@ -23,6 +23,7 @@ from .errors import (
     MixedDefinitions as MixedDefinitions,
     OneName as OneName,
     ProviderError as ProviderError,
+    ServedModels as ServedModels,
     UnconstrainedAnswers as UnconstrainedAnswers,
     Underpowered as Underpowered,
     Ungraded as Ungraded,

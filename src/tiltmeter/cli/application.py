@@ -76,6 +76,9 @@ def run(
     tpm: Annotated[float | None, typer.Option(min=0, help="Maximum tokens per minute.")] = None,
     timeout: Annotated[float, typer.Option(min=0, help="Timeout of one request, in seconds.")] = 120.0,
     retries: Annotated[int, typer.Option(min=0, max=1_000, help="Retries after a transient error.")] = 6,
+    deadline: Annotated[
+        float, typer.Option(min=0, help="Maximum duration of one request with all attempts and rate limits, in seconds.")
+    ] = 900.0,
     journal: o.Journal = None,
     engine: o.EngineName = None,
     engine_options: o.EngineOptions = None,
@@ -87,7 +90,14 @@ def run(
     from tiltmeter.engine import Limits
 
     o.check_base_url(base_url, model)
-    limits = Limits(max_connections=max_connections, requests_per_minute=rpm, tokens_per_minute=tpm, timeout=timeout, retries=retries)
+    limits = Limits(
+        max_connections=max_connections,
+        requests_per_minute=rpm,
+        tokens_per_minute=tpm,
+        timeout=timeout,
+        retries=retries,
+        deadline=deadline,
+    )
     finish(
         tm.run(
             study,

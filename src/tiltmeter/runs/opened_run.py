@@ -28,6 +28,7 @@ from tiltmeter.runs.plain_findings import present_findings
 from tiltmeter.runs.problems import unconstrained
 from tiltmeter.runs.reading_quality import reading_blocks, reading_quality
 from tiltmeter.runs.refusals import changed_refusals
+from tiltmeter.runs.served import served_sentences
 from tiltmeter.runs.two_definitions import TABLE, definition_blocks
 from tiltmeter.runs.validation import COLUMNS, REMEDY, check_columns, check_values
 from tiltmeter.study import NAMED, Finding, beside, metric_name
@@ -505,6 +506,9 @@ def blocks_of(
     chosen = [col(name) == value for name, value in (only or {}).items() if value is not None]
     notes = [Callout(f"{sentence}.") for run in runs for sentence in unconstrained(run.folder, *chosen)]
     notes += [Callout(f"{change.sentence}.") for run in runs for change in changed_refusals(run.folder, run.about, *chosen)]
+    wanted = (only or {}).get("model")
+    served = [sentence for run in runs for model, sentence in served_sentences(run.about) if wanted in (None, model)]
+    notes += [Callout(f"{sentence}.") for sentence in served]
     read = [block for run in runs for block in reading_blocks(run.folder, run.findings.filter(*chosen))]
     presented = [block for study in studies for block in _presented(RunsView(runs, study, beside or {}, only or {}))]
     details = [block for block in read if isinstance(block, Details)]

@@ -16,7 +16,7 @@ from typing import Any
 
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Keys, Tally
-from tiltmeter.errors import InputError, ProviderError
+from tiltmeter.errors import InputError, ProviderError, UnanswerableError
 from tiltmeter.models import Model, Sampling
 from tiltmeter.runs import pipeline as steps
 from tiltmeter.runs.asking import Asker, Asking, RunJudge, RunTools
@@ -29,8 +29,11 @@ from tiltmeter.runs.planning import size_sentence
 from tiltmeter.runs.problems import close_parts, count_responses, measured_title, unread, what_is_missing
 from tiltmeter.runs.refusals import count_free_refusals
 from tiltmeter.runs.resolving import Resolved
+from tiltmeter.runs.served import served_to
 from tiltmeter.study import DESIGN, Part, Study
 
+PATIENCE = 30.0
+"""Seconds without an answer after which other models are asked before a model whose endpoint only reports overload."""
 EXAMINED = 1_000
 """Number of requests searched for an error message."""
 
@@ -136,7 +139,10 @@ class RunInProgress:
         judge = self._judge
         names = dict.fromkeys(getattr(model, "catalogued", None) for model in self._models)
         files_of_models = [self._library.entry(name) for name in names if name is not None]
-        judged = judge and identity(judge.model, judge.sampling) | {"stages": [paid_for(tally) for tally in judge.tallies]}
+        judged = judge and identity(judge.model, judge.sampling) | {
+            "stages": [paid_for(tally) for tally in judge.tallies],
+            "served": judge.served,
+        }
         document = {
             "tiltmeter": version("tiltmeter"),
             "python": platform.python_version(),
@@ -151,7 +157,7 @@ class RunInProgress:
             "complete": not self.problems,
             "problems": self.problems,
             "engine": self._asker.engine.name,
-            "models": models,
+            "models": [{**model, **served_to(self.folder, model["name"])} for model in models],
             "judged_by": judged,
             "seconds": self.clock.seconds,
             **further,
@@ -238,6 +244,8 @@ def _generate_all(
 ) -> tuple[dict[str, Tally], dict[str, ProviderError]]:
     """Send the requests to each model in turn; return the tallies, and the errors of models without any answer, by model name.
 
+    A model whose endpoint only reports overload does not hold up the others: it is continued after them.
+
     Raises
     ------
     ProviderError
@@ -246,11 +254,17 @@ def _generate_all(
     attempts = steps.count_attempts(folder)
     tallies: dict[str, Tally] = {}
     silent: dict[str, ProviderError] = {}
-    for model, sampling in models:
+    waiting = [(model, sampling, PATIENCE if len(models) > 1 else None) for model, sampling in models]
+    while waiting:
+        model, sampling, patience = waiting.pop(0)
         steps.learn(model, parts, folder)
         try:
-            tally = asker.ask(model, steps.requests(folder, model), sampling, attempts, model.name)
-            if tally.failures and not (tally.answered or tally.held or tally.interrupted):
+            tally = asker.ask(model, steps.requests(folder, model), sampling, attempts, model.name, patience)
+            if model.name in tallies:
+                tally = tally.after(tallies[model.name])
+            if tally.postponed:
+                waiting.append((model, sampling, None))
+            elif tally.failures and not (tally.answered or tally.held or tally.interrupted):
                 raise _no_answer(model, sampling, folder, asker, tally)
         except ProviderError as error:
             silent[model.name] = error
@@ -275,7 +289,8 @@ def _no_answer(model: Model, sampling: Sampling, folder: RunFolder, asker: Asker
         return PromptsTooLong(f"{model.endpoint} answered none of {tally.failures:,} requests: {too_long_words(errors, 'all prompts')}")
     if kind == "connection":
         return ProviderError(f"no server answers at {model.endpoint}: start it, or check the address ({detail})")
-    return ProviderError(f"{model.endpoint} answered none of {tally.failures:,} requests, the last with {kind}: {detail}")
+    reason = UnanswerableError if tally.only_permanent else ProviderError
+    return reason(f"{model.endpoint} answered none of {tally.failures:,} requests, the last with {kind}: {detail}")
 
 
 def _missing(
@@ -284,7 +299,11 @@ def _missing(
     """Return sentences about the missing responses of one model."""
     again = "run the same command again to "
     if error is not None:
-        advice = "" if isinstance(error, PromptsTooLong) else f"; {again}retry"
+        advice = f"; {again}retry"
+        if isinstance(error, PromptsTooLong):
+            advice = ""
+        elif isinstance(error, UnanswerableError):
+            advice = f"; correct this, then {again}retry"
         return [f"{name}: nothing measured: {error}{advice}"]
     if tally is None:
         return [f"{what_is_missing(study, became, name, 'not started, because the run was interrupted')}; {again}resume"]
@@ -294,11 +313,11 @@ def _missing(
         stopped = "interrupted" if tally.interrupted else "stopped early"
         because = f": {tally.stopped}".replace("{", "{{").replace("}", "}}") if tally.stopped else ""
         happened = f"{stopped} after {{found}} of {{wanted}} {{unit}}{because}" + (f"; {failed}" if failed else "")
-        return [f"{what_is_missing(study, became, name, happened)}; {again}resume", *unanswerable]
+        first = "correct this, then " if tally.stopped and tally.only_permanent else ""
+        return [f"{what_is_missing(study, became, name, happened)}; {first}{again}resume", *unanswerable]
     if not failed:
         return []
-    advice = "" if set(tally.failed) == {CONTEXT} else f"; {again}retry {'the others' if unanswerable else 'them'}"
-    return [what_is_missing(study, became, name, failed) + advice, *unanswerable]
+    return [what_is_missing(study, became, name, failed) + _advice(tally), *unanswerable]
 
 
 def identity(model: Model, sampling: Sampling) -> dict[str, Any]:
@@ -310,6 +329,17 @@ def paid_for(tally: Tally) -> dict[str, Any]:
     """Return the counts and costs of requests, as stored in run.json."""
     counts = ("total", "held", "repeated", "answered", "failed", "errors", "input_tokens", "output_tokens", "unmetered", "cost")
     return {name: getattr(tally, name) for name in counts}
+
+
+def _advice(tally: Tally) -> str:
+    """Return what to do about failed answers, as the end of a sentence: only failures that may pass are to be repeated."""
+    others = tally.permanent.total() - tally.permanent[CONTEXT]  # prompts that are too long have a sentence of their own
+    advice = ""
+    if others and tally.permanent_example:
+        advice = f"; {others:,} of them will fail again unless the cause is corrected ({tally.permanent_example})"
+    if tally.only_permanent:
+        return advice
+    return f"{advice}; run the same command again to retry {'the others' if tally.permanent else 'them'}"
 
 
 def _failed(tally: Tally, of: str) -> str:
@@ -324,7 +354,7 @@ def _judge_problems(tally: Tally) -> Iterator[str]:
     if tally.stopped:
         yield f"stopped early: {tally.stopped}"
     if failed := _failed(tally, f"{tally.total:,}"):
-        yield f"{failed}; run the same command again to retry them"
+        yield f"{failed}{_advice(tally)}"
 
 
 def check_models(models: Sequence[Model]) -> None:

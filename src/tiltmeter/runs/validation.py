@@ -72,11 +72,21 @@ class TallyEntry(_Open):
     cost: Number | None
 
 
+class ServedEntry(_Open):
+    """What an endpoint said it served, and the number of responses."""
+
+    model: str | None
+    fingerprint: str | None
+    provider: str | None
+    responses: int
+
+
 class ModelEntry(_Open):
     """A model under test."""
 
     name: str
     tally: TallyEntry | None = None
+    served: list[ServedEntry] = []
 
 
 class RoundEntry(_Open):
@@ -91,6 +101,7 @@ class JudgeEntry(_Open):
     name: str
     sampling: dict[str, Any]
     stages: list[RoundEntry]
+    served: list[ServedEntry] = []
 
 
 class RunDocument(_Open):
