@@ -19,7 +19,8 @@ from tiltmeter.models.base import SECRET_NAME, Completion, ModelError
 
 MASK: Final = "***"
 SHORTEST: Final = 8
-"""Number of characters of the shortest masked key: a shorter one may be an ordinary word, which an answer may contain."""
+SHORTEST_OF_LETTERS: Final = 16
+"""Number of characters of the shortest masked key, and of one of letters only: a shorter one may be a word, which an answer may contain."""
 
 _Parameters = ParamSpec("_Parameters")
 _Outcome = Completion | ModelError
@@ -60,9 +61,10 @@ def without_keys(text: str) -> str:
 
 
 def _keys_of_environment() -> Iterable[str]:
-    """Yield the values of environment variables that hold keys; words, such as a placeholder for a key, are omitted."""
+    """Yield the values of environment variables that hold keys; short ones and words, such as a placeholder for a key, are omitted."""
     for name, value in os.environ.items():
-        if len(value) >= SHORTEST and not value.isalpha() and _names_key(name):
+        shortest = SHORTEST_OF_LETTERS if value.isalpha() else SHORTEST
+        if len(value) >= shortest and _names_key(name):
             yield value
 
 
