@@ -214,6 +214,8 @@ MOST_BACKLOG = 20_000
 """Number of uncommitted rows above which no further requests are queued (the disk is slower than the model)."""
 MOST_CLAIMED = 4000
 TICK = 0.25
+PATIENCE = 60.0
+"""Seconds without an answer after which a run that does not wait for retries ends."""
 LOOK_AHEAD = 0.02
 """Seconds between checks whether the workers need more requests; the queue then still has up to one claim of requests."""
 _OF_AN_ANSWER = tuple(field.name for field in fields(Completion))
@@ -225,6 +227,12 @@ class Generation:
     """One run, which sends every request that is not in the journal.
 
     `go` runs it once; `stop` may be called at the same time from the thread of the event loop.
+
+    Parameters
+    ----------
+    awaits_retries
+        Whether the run lasts until every request is finished. Otherwise it also ends when, for PATIENCE seconds, only requests were left
+        that have failed before and are repeated. These remain without a row, so that a later run sends them.
     """
 
     def __init__(
@@ -236,7 +244,10 @@ class Generation:
         limits: Limits,
         display: Display,
         prices: Prices,
+        *,
+        awaits_retries: bool = True,
     ) -> None:
+        self._awaits_retries = awaits_retries
         self._model, self._sampling, self._journal, self._display, self._prices = model, sampling, journal, display, prices
         self._local = bool(getattr(model, "local", False))
         self._limits = limits = limits if self._local else within_open_files(limits)
@@ -253,6 +264,10 @@ class Generation:
         """The workers, and the feeder."""
         self._sending = [0.0] * (limits.max_connections + 1)
         """When each of them sent its request (monotonic clock); 0 if it has none in flight, infinity once it has timed out."""
+        self._repeated = [True] * limits.max_connections
+        """Whether each worker is without a request, or with one that has failed before."""
+        self._answered_last = math.inf
+        """When a request was last answered (monotonic clock); infinity before the first answer."""
         self._stopping = False
         self._error: BaseException | None = None
         self._finished_at: deque[tuple[float, int]] = deque(maxlen=41)
@@ -379,6 +394,7 @@ class Generation:
         request, limits, pace = job.request, self._limits, self._pace
         attempts = counted = 0
         begun = 0.0
+        self._repeated[number] = False
         tokens = pace.estimate(request.messages, self._sampling.max_tokens)
         while True:
             await pace.enter(tokens)
@@ -392,8 +408,10 @@ class Generation:
                 pace.leave()
             if isinstance(answer, Completion):
                 pace.succeeded(tokens, answer.input_tokens, answer.output_tokens)
+                self._repeated[number] = True
                 self._keep(job, answer, attempts)
                 return
+            self._repeated[number] = True
             counted += answer.kind != "rate_limit"
             now = monotonic()
             self.tally.errors[answer.kind] += 1
@@ -419,6 +437,7 @@ class Generation:
     def _keep(self, job: ClaimedRequest, answer: Completion, attempts: int) -> None:
         tally = self.tally
         tally.answered += 1
+        self._answered_last = monotonic()
         self._streak.answered()
         if answer.output_tokens is None:
             tally.unmetered += 1
@@ -450,8 +469,14 @@ class Generation:
                 if 0.0 < sent_at < overdue:
                     self._sending[number] = math.inf
                     self._crew[number].cancel()
+            if not self._awaits_retries and self._only_retries_are_left():
+                self.stop(grace=0.0)
             self._display.update(self._snapshot())
             await asyncio.sleep(min(TICK, self._limits.timeout / 8))
+
+    def _only_retries_are_left(self) -> bool:
+        """Return whether no request is new, and none was answered for PATIENCE seconds, which is longer than most rate limits last."""
+        return all(self._repeated) and monotonic() - self._answered_last > PATIENCE
 
     def _snapshot(self) -> Snapshot:
         """Return the current state, including the cost so far."""

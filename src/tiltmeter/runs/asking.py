@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -49,6 +49,9 @@ class Asking:
         The kind of progress display.
     engine, engine_options
         The engine and its `-E key=value` options; see `tiltmeter.engine.open_engine`.
+    accepts
+        Whether to request the other responses to a part although its first ones show a fault (see `tiltmeter.runs.first_responses`); or a
+        function that answers this question about a sentence.
     """
 
     limits: Limits | None = None
@@ -56,6 +59,7 @@ class Asking:
     display: str | None = "none"
     engine: str | None = None
     engine_options: Mapping[str, str] | None = None
+    accepts: bool | Callable[[str], bool] = False
 
     @contextmanager
     def open(self) -> Iterator[Asker]:
@@ -76,16 +80,24 @@ class Asker:
         """The kind of progress display."""
         return self._asking.display
 
+    def accepts(self, sentence: str) -> bool:
+        """Return whether to go on although the first responses show the fault in this sentence."""
+        answer = self._asking.accepts
+        return answer(sentence) if callable(answer) else answer
+
     @cached_property
     def journal(self) -> Journal:
         """The response cache."""
         return self._stack.enter_context(open_journal(journal_of_runs(self._asking.journal)))
 
     @cached_property
-    def _prices(self) -> Prices:
+    def prices(self) -> Prices:
+        """The prices of models."""
         return Prices.load()
 
-    def ask(self, model: Model, requests: Iterable[Request], sampling: Sampling, count: int, label: str) -> Tally:
+    def ask(
+        self, model: Model, requests: Iterable[Request], sampling: Sampling, count: int, label: str, *, awaits_retries: bool = True
+    ) -> Tally:
         """Send requests to a model, show the progress, and return the counts and costs.
 
         Parameters
@@ -94,11 +106,20 @@ class Asker:
             Number of requests.
         label
             Label of the progress display.
+        awaits_retries
+            See `tiltmeter.engine.Engine.generate`.
         """
         limits = self._asking.limits or Limits()
         with open_display(self._asking.display, count, label) as progress:
             return self.engine.generate(
-                model, requests, sampling, journal=self.journal, limits=limits, progress=progress, prices=self._prices
+                model,
+                requests,
+                sampling,
+                journal=self.journal,
+                limits=limits,
+                progress=progress,
+                prices=self.prices,
+                awaits_retries=awaits_retries,
             )
 
 
