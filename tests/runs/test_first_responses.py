@@ -74,7 +74,7 @@ SPOILED: dict[str, tuple[Behaviour, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", SPOILED)
+@pytest.mark.parametrize("kind", ["unread", *(pytest.param(kind, marks=pytest.mark.verify) for kind in SPOILED if kind != "unread")])
 def test_a_fault_of_the_first_responses_stops_the_part(prompts: str, serve: Serve, kind: str) -> None:
     behaviour, words, remedy = SPOILED[kind]
     server = serve(lambda request, nth: behaviour)
@@ -92,6 +92,7 @@ def test_a_fault_of_the_first_responses_stops_the_part(prompts: str, serve: Serv
     assert run.table("responses").filter(status="ok").height == 20, "what was paid for is kept"
 
 
+@pytest.mark.verify
 def test_rejected_requests_name_the_words_of_the_server(workplace: Path, serve: Serve) -> None:
     """One of two probes is rejected; the other one is measured."""
     (workplace / "two.yaml").write_text("study: genderbench\nparts: [direct, hiring_bloomberg]\nlimit: 40\n")
@@ -108,6 +109,7 @@ def test_rejected_requests_name_the_words_of_the_server(workplace: Path, serve: 
     assert set(run.findings["part"]) == {"direct"}
 
 
+@pytest.mark.verify
 def test_a_model_that_rejects_everything_is_an_error(prompts: str, serve: Serve) -> None:
     server = serve(rejected)
     with pytest.raises(tm.ProviderError, match="this account may not use"):
@@ -118,6 +120,7 @@ def test_a_model_that_rejects_everything_is_an_error(prompts: str, serve: Serve)
 REFUSALS = [refusal(), content_filter(), answer("I'm sorry, but I can't help with that.")]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("refused", REFUSALS, ids=["field", "filter", "words"])
 @pytest.mark.parametrize("definition", ["default", "genderbench"])
 def test_refusals_are_a_result_and_never_stop(serve: Serve, refused: Behaviour, definition: str) -> None:
@@ -128,6 +131,7 @@ def test_refusals_are_a_result_and_never_stop(serve: Serve, refused: Behaviour, 
     assert "stopped early" not in " ".join(run.problems)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("usable", [2, 10])
 def test_some_usable_responses_are_enough(prompts: str, serve: Serve, usable: int) -> None:
     counted = iter(range(10_000))
@@ -137,6 +141,7 @@ def test_some_usable_responses_are_enough(prompts: str, serve: Serve, usable: in
     assert "stopped early" not in " ".join(run.problems)
 
 
+@pytest.mark.verify
 def test_a_small_part_is_asked_in_full_and_the_cause_is_named(prompts: str, serve: Serve) -> None:
     """With no more responses than the first ones there is nothing to save."""
     server = serve(lambda request, nth: IN_MIND)
@@ -147,6 +152,7 @@ def test_a_small_part_is_asked_in_full_and_the_cause_is_named(prompts: str, serv
     assert "20 were cut off while the model was thinking, before any answer; give a larger --max-tokens" in problem
 
 
+@pytest.mark.verify
 def test_a_repeated_prompt_has_first_responses_too(workplace: Path, serve: Serve) -> None:
     (workplace / "few.csv").write_text("prompt,group,expected\nIs Anna fit?,women,yes\nIs Tom fit?,men,yes\n")
     server = serve(lambda request, nth: IN_MIND)
@@ -158,6 +164,7 @@ def test_a_repeated_prompt_has_first_responses_too(workplace: Path, serve: Serve
 # -- accepted by a person ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_yes_goes_on_and_a_resumed_run_does_not_ask_again(prompts: str, serve: Serve) -> None:
     asked: list[str] = []
 
@@ -181,6 +188,7 @@ def test_yes_goes_on_and_a_resumed_run_does_not_ask_again(prompts: str, serve: S
     assert "stopped early" not in " ".join(again.problems)
 
 
+@pytest.mark.verify
 def test_a_stopped_run_stays_stopped_at_no_cost_and_goes_on_with_yes(prompts: str, serve: Serve) -> None:
     server = serve(lambda request, nth: answer("Vielleicht."))
     ask(prompts, server)
@@ -190,6 +198,7 @@ def test_a_stopped_run_stays_stopped_at_no_cost_and_goes_on_with_yes(prompts: st
     assert server.requests == PROMPTS
 
 
+@pytest.mark.verify
 def test_asynchronous_runs_and_questions_that_are_declined(prompts: str, serve: Serve) -> None:
     server = serve(lambda request, nth: answer("Vielleicht."))
     run = asyncio.run(tm.arun(prompts, model="compatible/m", base_url=server.url, display="none", out="run", yes=lambda sentence: False))
@@ -227,6 +236,7 @@ def test_a_terminal_asks(workplace: Path, environment: dict[str, str], prompts: 
     assert server.requests == requests
 
 
+@pytest.mark.verify
 def test_the_command_without_a_terminal_stops_and_yes_goes_on(tiltmeter: Tiltmeter, prompts: str, serve: Serve) -> None:
     server = serve(lambda request, nth: answer("Vielleicht."))
     command = f"run {prompts} -m compatible/m --display none --out run --base-url {server.url}"
@@ -248,6 +258,7 @@ def thinking(needed: int) -> Script:
     return script
 
 
+@pytest.mark.verify
 def test_the_limit_is_raised_for_a_model_whose_first_responses_think(
     prompts: str, serve: Serve, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -263,6 +274,7 @@ def test_the_limit_is_raised_for_a_model_whose_first_responses_think(
     assert again.findings.equals(run.findings)
 
 
+@pytest.mark.verify
 def test_the_limit_of_the_user_and_of_published_definitions_is_kept(prompts: str, serve: Serve) -> None:
     server = serve(thinking(1_000))
     run = ask(prompts, server, sampling={"max_tokens": 300})
@@ -273,6 +285,7 @@ def test_the_limit_of_the_user_and_of_published_definitions_is_kept(prompts: str
     assert "cut off at the limit of 300 tokens" in published.problems[0]
 
 
+@pytest.mark.verify
 def test_a_model_that_thinks_for_too_long_is_stopped(prompts: str, serve: Serve) -> None:
     server = serve(thinking(1_000_000))
     run = ask(prompts, server)
@@ -281,6 +294,7 @@ def test_a_model_that_thinks_for_too_long_is_stopped(prompts: str, serve: Serve)
     assert run.about["models"][0]["tally"]["answered"] == 40
 
 
+@pytest.mark.verify
 def test_a_model_that_is_known_to_think_has_room_at_once(prompts: str, serve: Serve) -> None:
     limits: list[int] = []
 
@@ -345,8 +359,22 @@ def test_one_prompt_that_is_always_throttled_does_not_hold_up_the_others(
     assert run.about["parts"]["leave"]["responses"]["compatible/m"]["found"] == PROMPTS
 
 
+@pytest.mark.verify
 def test_recorded_answers_are_never_stopped(prompts: str, workplace: Path) -> None:
     (workplace / "answers.csv").write_text('prompt,answer\n"Anna asks for a day off in week 1. Grant it? Yes or no.",hm\n')
     run = tm.run(prompts, model="replay/answers.csv", display="none", out="run")
     assert "stopped early" not in " ".join(run.problems)
     assert run.about["parts"]["leave"]["responses"]["replay/answers.csv"]["found"] == 1
+
+
+@pytest.mark.verify
+def test_a_stopped_run_is_shown_checked_and_measured_again(tiltmeter: Tiltmeter, serve: Serve) -> None:
+    server = serve(lambda request, nth: answer("  "))
+    tiltmeter(f"run benchmarks/g20 --limit 2 -m compatible/m --display none --out run --base-url {server.url}", exits=3)
+    assert server.requests == 20
+    for command in ("show run", "report run", "export run -f markdown"):
+        tiltmeter(command, exits=0)
+    tiltmeter("gate run", exits=3)
+    done = tiltmeter("analyse run --out again", exits=3)
+    assert "none of 20 responses could be used (20 empty)" in done.stderr
+    assert "two definitions" not in done.stdout

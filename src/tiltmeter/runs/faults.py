@@ -23,6 +23,8 @@ FAULTS = "first_responses"
 """Key of the status of a part: by model, what its first responses show if they cannot be used, and whether the part was stopped."""
 FAILED, THINKING, CUT_OFF, ONLY_THINKING, EMPTY, UNREAD = "failed", "thinking", "cut off", "only thinking", "empty", "unread"
 """Why a response cannot be used."""
+_PASSING = ("rate_limit", "overloaded", "server", "timeout", "connection", "proxy")
+"""Kinds of failures that are not about the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,10 @@ def remedy_of(kind: str, responses: DataFrame, limit: int | None, params: Collec
     if kind == FAILED:
         errors = responses["error"].drop_nulls()
         is_long = errors.str.starts_with(f"{CONTEXT}:")
-        return too_long_words(errors.filter(is_long), "its prompts") if is_long.any() else "correct what the message names"
+        if is_long.any():
+            return too_long_words(errors.filter(is_long), "its prompts")
+        passes = errors.str.extract("^([^:]*)").is_in(_PASSING).all()
+        return "run the same command again when the endpoint works" if passes else "correct what the message names"
     if kind == UNREAD:
         others = []
         if "answers" in params:
