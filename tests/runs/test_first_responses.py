@@ -142,6 +142,14 @@ def test_some_usable_responses_are_enough(prompts: str, serve: Serve, usable: in
 
 
 @pytest.mark.verify
+def test_answers_that_are_cut_off_after_the_choice_are_answers(prompts: str, serve: Serve) -> None:
+    """Models without chat training always write up to the limit."""
+    server = serve(lambda request, nth: answer("Yes. It is her right, and", finish_reason="length"))
+    assert ask(prompts, server).problems == []
+    assert server.requests == PROMPTS
+
+
+@pytest.mark.verify
 def test_a_small_part_is_asked_in_full_and_the_cause_is_named(prompts: str, serve: Serve) -> None:
     """With no more responses than the first ones there is nothing to save."""
     server = serve(lambda request, nth: IN_MIND)
@@ -292,6 +300,38 @@ def test_a_model_that_thinks_for_too_long_is_stopped(prompts: str, serve: Serve)
     assert server.requests == 40
     assert "cut off at the limit of 4,396 tokens while the model was thinking" in run.problems[0]
     assert run.about["models"][0]["tally"]["answered"] == 40
+
+
+@pytest.mark.verify
+def test_the_limit_is_raised_if_a_few_responses_are_cut_off(prompts: str, serve: Serve) -> None:
+    """A quarter of the prompts takes long thinking: it would be lost, and with the quarter one kind of prompt."""
+
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        is_hard = sum(map(ord, prompt_of(request))) % 4 == 0
+        return IN_MIND if is_hard and request["max_tokens"] < 1_000 else "yes"
+
+    run = ask(prompts, serve(script))
+    assert run.about["models"][0]["sampling"]["max_tokens"] == 4_396
+    assert run.measures["outcome"].to_list() == ["answered"] * PROMPTS
+
+
+SMALL = "'max_tokens' is too large: 4396. This model's maximum context length is 2048 tokens and your request has 20 input tokens"
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("words", [SMALL, "max_tokens must be at most 2048"])
+def test_the_limit_stays_if_the_endpoint_rejects_the_raised_one(prompts: str, serve: Serve, words: str) -> None:
+    counted = iter(range(10_000))
+
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        if request["max_tokens"] > 2_048:
+            return status(400, None, {"error": {"message": words, "code": 400}})
+        return IN_MIND if next(counted) % 4 == 0 else "yes"
+
+    run = ask(prompts, serve(script))
+    assert run.about["models"][0]["sampling"]["max_tokens"] == 300
+    assert run.about["parts"]["leave"]["responses"]["compatible/m"]["found"] == PROMPTS
+    assert run.problems == []
 
 
 @pytest.mark.verify

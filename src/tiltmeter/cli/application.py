@@ -123,11 +123,16 @@ def run(
             display=display,
             engine=engine,
             engine_options=o.key_values("-E", engine_options),
-            yes=yes or (_wants_all if sys.stdin.isatty() and sys.stderr.isatty() else False),
+            yes=yes or (_wants_all if _is_on_terminal() else False),
             command=o.command_line(),
         ),
         show=show,
     )
+
+
+def _is_on_terminal() -> bool:
+    """Return whether a person can answer a question."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
 def _wants_all(sentence: str) -> bool:

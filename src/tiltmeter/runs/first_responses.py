@@ -20,12 +20,13 @@ from polars import DataFrame, Int16, Int64, Series, String, UInt32, col
 from pydantic import TypeAdapter, ValidationError
 
 from tiltmeter.engine import Keys, Prices, Request, Tally
+from tiltmeter.errors import ProviderError
 from tiltmeter.models import Model, Sampling
 from tiltmeter.models.thinking_models import with_room_to_think
 from tiltmeter.paths import is_file
 from tiltmeter.runs import pipeline
 from tiltmeter.runs.asking import Asker
-from tiltmeter.runs.faults import THINKING, Fault, fault_of, reasons, sentences
+from tiltmeter.runs.faults import FAILED, THINKING, Fault, fault_of, reasons, sentences
 from tiltmeter.runs.folder import ACCEPTED, RunFolder
 from tiltmeter.runs.resolving import Resolved
 from tiltmeter.study import Part
@@ -238,9 +239,15 @@ def request_all(
     if short_of_tokens and may_raise and is_finished(tally):
         raised = with_room_to_think(sampling)
         note(_raised_words(model.name, sampling, raised, first.count_rest(()), asker.prices))
-        spent, sampling = tally, raised
-        tally = first.request(sampling)
-        faults, _ = first.examine(sampling)
+        before = [fault.part for fault in faults]
+        later, later_faults = _with_room(first, raised, model.name)
+        if any(fault.kind == FAILED and fault.part not in before for fault in later_faults) or later.stopped is not None:
+            note(f"{model.name} does not accept {raised.max_tokens:,} tokens per response: the limit stays at {sampling.max_tokens:,}")
+            spent = later
+        else:
+            spent, tally, sampling, faults = tally, later, raised, later_faults
+        spent.total -= spent.failures  # a failure with another limit is none of this run
+        spent.failed.clear()
     if not is_finished(tally):
         return Requested(_sum(spent, tally), sampling)
     accepted, stopped = _decided(model.name, faults, folder, asker, note)
@@ -249,6 +256,18 @@ def request_all(
         later = asker.ask(model, first.rest(sampling, names, tally), sampling, first.count_rest(names), model.name)
         tally = _with_first(later, tally)
     return Requested(_sum(spent, tally), sampling, stopped, accepted, first.failures(sampling, names))
+
+
+def _with_room(first: FirstResponses, raised: Sampling, model: str) -> tuple[Tally, list[Fault]]:
+    """Request the first responses with a raised limit of tokens; return the counts and the faults that are left.
+
+    If the endpoint rejects all of them, the counts have the reason in `stopped`.
+    """
+    try:
+        tally = first.request(raised)
+    except ProviderError as error:
+        return Tally(model, stopped=str(error)), []
+    return tally, first.examine(raised)[0]
 
 
 def is_finished(tally: Tally) -> bool:
