@@ -10,6 +10,7 @@ from .api import (
     list_studies as list_studies,
     plan as plan,
     run as run,
+    verify as verify,
 )
 from .comparing import Comparison as Comparison, compare as compare
 from .engine import Limits as Limits
@@ -22,6 +23,7 @@ from .errors import (
     MixedDefinitions as MixedDefinitions,
     OneName as OneName,
     ProviderError as ProviderError,
+    ServedModels as ServedModels,
     UnconstrainedAnswers as UnconstrainedAnswers,
     Underpowered as Underpowered,
     Ungraded as Ungraded,

@@ -24,15 +24,17 @@ from tiltmeter.runs.resolving import Asked
 if TYPE_CHECKING:
     import pandas
 
-    from tiltmeter.benchmarks.builder import Spec
+    from tiltmeter.benchmarks.builder import LocalHosts, Spec
     from tiltmeter.gating import Verdict
-    from tiltmeter.importing import Source
+    from tiltmeter.importing import Source, Verification
     from tiltmeter.runs.building import Built
 
 Limit = int | float | str
 """Items per part: a number (50), a share (0.1), a range ("0-99"), or a number with exceptions for single parts ("100,hiring_an=2000")."""
 
 
+_FURTHER = ("level", "resamples")
+"""Settings of a study without a parameter of their own."""
 OWN = "own responses"
 """Name of the model in a table without a column for it."""
 
@@ -363,6 +365,7 @@ def analyse(
     seed: int | None = None,
     params: Mapping[str, Any] | None = None,
     replace: Mapping[str, str | Path] | None = None,
+    settings: Mapping[str, Any] | None = None,
     limits: Limits | None = None,
     journal: str | Path | None = None,
     out: str | Path | None = None,
@@ -389,6 +392,8 @@ def analyse(
         Columns of your own texts: the text; its group (several columns are combined); what the comparison is stratified by, and the
         person's name (associations); the baseline text to compare with, and precomputed values (benchmarks); the identifier of texts that
         belong together across groups; what makes texts dependent, such as their author (associations).
+    settings
+        Further settings of study.yaml: `level` (of intervals) and `resamples`.
     judge, judge_base_url, judge_options, definition, limit, seed, params, replace, limits, journal, out, display, engine, engine_options, \
     command
         See `run`.
@@ -415,13 +420,16 @@ def analyse(
 
     groups, pairs, features = ([one] if isinstance(one, str) else list(one) for one in (group, pair, feature))
     judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options))
-    settings = _settings(definition, limit, None, seed, None, params, replace) | {"judge": judging.name}
+    further = mapping("settings", settings)
+    for key in further:
+        check_known(key, _FURTHER, f"--set {key}=: unknown setting {key!r}")
+    chosen_settings = _settings(definition, limit, None, seed, None, params, replace) | {"judge": judging.name} | further
     asking = _asking(limits, journal, display, engine, engine_options)
     has_columns = any((text, groups, location, name, baseline, pairs, features, cluster))
     if not has_columns and (source := _run_of(data, study)) is not None:
-        _refuse_of_prompts(model, limit, settings["params"])
+        _refuse_of_prompts(model, limit, chosen_settings["params"])
         refuse_own_texts(source)
-        resolved = runs.resolve(source.path / "study.yaml" if study is None else study, settings=settings)
+        resolved = runs.resolve(source.path / "study.yaml" if study is None else study, settings=chosen_settings)
         chosen = None if judge is None else judging.open(resolved)
         finished = analyse_run(source, resolved, judge=chosen, asking=asking, out=out, command=command)
         runs.warn_of(finished, stacklevel=2)
@@ -436,7 +444,7 @@ def analyse(
         raise InputError(f"your own texts need --text COLUMN, which contains them{measured}")
     if groups and limit is not None:
         raise InputError("--limit selects prompts of a study and does not apply to your own texts; omit it")
-    resolved = runs.resolve(study, settings=settings)
+    resolved = runs.resolve(study, settings=chosen_settings)
     columns = TextColumns(text, groups, location, name, baseline, tuple(pairs), tuple(features), cluster) if groups else None
     finished = analyse_responses(
         _sources(data), resolved, model=model, columns=columns, judge=judging.open(resolved), asking=asking, out=out, command=command
@@ -453,6 +461,7 @@ def build(
     judge_base_url: str | None = None,
     judge_options: Mapping[str, Any] | None = None,
     offline: bool = False,
+    local: LocalHosts = False,
     limits: Limits | None = None,
     journal: str | Path | None = None,
     display: str | None = None,
@@ -473,6 +482,9 @@ def build(
         Model that generates keywords, articles, questions and replacements, if the spec requests them; see `run`.
     offline
         If True, no pages are downloaded.
+    local
+        Whether pages that the spec names may be read from hosts of this machine or its network (127.0.0.1, an intranet): yes, no, or a
+        function of the hosts that decides it. Redirects of other servers are never followed to such hosts.
     limits, journal, display, engine, engine_options
         See `run`.
     progress
@@ -503,7 +515,42 @@ def build(
 
     asking = _asking(limits, journal, display, engine, engine_options)
     judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options))
-    return build_benchmark(spec, out, judge=judging, asking=asking, offline=offline, progress=progress)
+    return build_benchmark(spec, out, judge=judging, asking=asking, offline=offline, local=local, progress=progress)
+
+
+def verify(run: Run | str | Path, *, run_code: bool = False) -> Verification:
+    """Check a run: its tables against the checksums in run.json, and its numbers against those computed again from its responses.
+
+    No model is called. The answers of a judge are taken as stored.
+
+    Parameters
+    ----------
+    run
+        A run, its folder, or its name under the runs folder.
+    run_code
+        Whether code that its study.yaml names (FILE.py:NAME, MODULE:FUNCTION) may be run.
+
+    Returns
+    -------
+    Verification
+        The result: `equal`, `sentences()` (the first difference of each table), and one row per table (`frame()`).
+
+    Raises
+    ------
+    InputError
+        study.yaml names code and `run_code` is False; or the study of the run cannot be recreated, for example because a file of it is
+        missing.
+
+    Examples
+    --------
+    >>> import tiltmeter as tm
+    >>> run = tm.run("genderbench/direct", model="sim/fair", limit=20, display="none", out="direct")
+    >>> tm.verify(run).equal
+    True
+    """
+    from tiltmeter.importing import verify_run
+
+    return verify_run(runs.load(run), run_code=run_code)
 
 
 def label(

@@ -46,6 +46,10 @@ class ProviderError(TiltmeterError):
     exit_code = EXIT_PROVIDER
 
 
+class UnanswerableError(ProviderError):
+    """The model gives no responses, and will not when asked again, until the user changes something: the key, the model, the prompts."""
+
+
 @contextmanager
 def error_prefix(place: str) -> Iterator[None]:
     """Prefix the messages of errors raised within the block with a place (a file or a flag)."""
@@ -112,6 +116,12 @@ class ConstrainedRefusals(Caveat):
     code = "constrained-refusals"
 
 
+class ServedModels(Caveat):
+    """An endpoint says that it served another model than the one asked for, or several models, versions or providers."""
+
+    code = "served-models"
+
+
 class UnusablePlugin(UserWarning):
     """An installed plugin cannot be used and is omitted from a listing."""
 
@@ -125,6 +135,7 @@ _CAVEATS = (
     MixedDefinitions,
     UnconstrainedAnswers,
     ConstrainedRefusals,
+    ServedModels,
 )
 CAVEATS: Mapping[str, type[Caveat]] = {caveat.code: caveat for caveat in _CAVEATS}
 """All caveats by code."""

@@ -18,7 +18,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.models import Model, Sampling
 from tiltmeter.probes.second_reader import read_with_judge
 from tiltmeter.registry import check_known
-from tiltmeter.reports.files import neutral
+from tiltmeter.reports.files import csv_table
 from tiltmeter.runs import Asking, Resolved, Run
 from tiltmeter.runs.asking import RunJudge
 from tiltmeter.runs.folder import LABELS_FILE
@@ -31,6 +31,8 @@ from tiltmeter.study import LABELS, REFUSED, TO_LABEL, UNCLEAR, StageTable, Stud
 UNREAD_SHARE = 0.25
 """Smallest share of unread rows in a sample, if there are as many."""
 SHOWN = ("question", "allowed", "prompt", "answer")
+JUDGE = "judge "
+"""Beginning of the names of annotators that are judges."""
 REMEDY = "make the run folder writable, in which labels are stored"
 
 
@@ -118,21 +120,23 @@ def write_sample(rows: DataFrame, path: Path) -> None:
     """Write a sample as a CSV file to be filled in."""
     with writing(path) as aside:
         shown = rows.select(*SHOWN, *LABELS).with_columns(col.allowed.list.join(" | "))
-        shown.with_columns(map(neutral, ("question", "prompt", "answer"))).write_csv(aside)
+        csv_table(shown.lazy()).collect().write_csv(aside)
 
 
-def add_labels(run: Run, given: DataFrame, annotator: str) -> None:
+def add_labels(run: Run, given: DataFrame, annotator: str, *, replace: bool = True) -> None:
     """Add the labels of one annotator to a run, in place of earlier ones for the same rows.
 
     Parameters
     ----------
     given
         Rows of `sample` with a `label`: an allowed answer, "refused" or "unclear". Rows without one are ignored.
+    replace
+        Whether earlier labels of this annotator for the same rows are replaced.
 
     Raises
     ------
     InputError
-        A label is not allowed, or the folder cannot be written.
+        A label is not allowed, or the folder cannot be written; or `replace` is False and a row has a label of this annotator.
     """
     if run.place != str(run.path):
         raise InputError(f"{run.place} is not on this machine; copy the run folder here to add labels to it")
@@ -166,9 +170,12 @@ def add_labels(run: Run, given: DataFrame, annotator: str) -> None:
         raise InputError(f"the label {row['label']!r} of {row['prompt_id']} is not one of {allowed}")
     rows = conform(rows.with_columns(label="meant"), LABELS)
     with writable(run.path, REMEDY), only_writer(run.path, run.place):
-        kept = labels_of(run.folder).join(rows, on=[*ROW, "annotator"], how="anti", nulls_equal=True)
+        earlier = labels_of(run.folder)
+        kept = earlier.join(rows, on=[*ROW, "annotator"], how="anti", nulls_equal=True)
+        if not replace and kept.height < earlier.height:
+            raise InputError(f"this response has a label by {annotator}, given at another time or in another window; it was kept")
         with writing(run.path / LABELS_FILE) as aside:
-            pl.concat([kept, rows]).write_csv(aside)
+            csv_table(pl.concat([kept, rows]).lazy()).collect().write_csv(aside)
 
 
 def judge_labels(run: Run, rows: DataFrame, judge: tuple[Model, Sampling], asking: Asking) -> None:
@@ -179,7 +186,7 @@ def judge_labels(run: Run, rows: DataFrame, judge: tuple[Model, Sampling], askin
     if not rows["label"].count():
         print(f"note: the judge {judge[0].name} gave no usable label; name another judge, or let people label the sample", file=sys.stderr)
         return
-    add_labels(run, rows, f"judge {judge[0].name}")
+    add_labels(run, rows, f"{JUDGE}{judge[0].name}")
 
 
 def reanalyse(run: Run) -> Run:

@@ -60,6 +60,8 @@ _CALLABLE = {
     "features": "a function of one text",
     "studies": "a callable that creates a study",
 }
+ENDS_THE_PROGRAM = "ends the program while it is imported; put what it runs under: if __name__ == '__main__'"
+"""End of the sentence about a module that raises SystemExit while it is imported."""
 
 
 def _probe_modules() -> dict[str, str]:
@@ -134,6 +136,8 @@ def load(kind: str, name: str) -> Any:
         found = attrgetter(attribute)(import_module(module))
     except TiltmeterError as error:
         raise type(error)(f"{place}: {error}") if _is_outside(place) else error from None
+    except SystemExit as error:
+        raise InputError(f"{place} {ENDS_THE_PROGRAM}, or uninstall its package") from error
     except Exception as error:
         if isinstance(error, AttributeError) and attribute in str(error):
             raise InputError(f"{module} does not define {attribute}; the module of a plugin must define '{attribute} = ...'") from error

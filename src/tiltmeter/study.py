@@ -53,6 +53,9 @@ RESPONSES: Schema = {
     "input_tokens": Int32,
     "output_tokens": Int32,
     "error": String,  # kind and message of the failure
+    "served_model": String,  # what the endpoint said it served; null if it did not say
+    "served_fingerprint": String,  # version of the system that served it (`system_fingerprint`)
+    "served_provider": String,  # provider to which a router sent the request
 }
 """Columns of responses, one row per attempt."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tiltmeter.errors import InputError, TiltmeterError
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import ENDS_THE_PROGRAM, did_you_mean
 
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _IN_FILE = re.compile(r"(.+\.py):([A-Za-z_]\w*)")
@@ -50,7 +50,9 @@ def load_from_file(place: str) -> Any:
     sys.modules[path.stem] = module  # so that its classes and functions are found by module name
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    except SystemExit as error:
+        raise InputError(f"{file} {ENDS_THE_PROGRAM}") from error
+    except Exception as error:
         message = " ".join(str(error).split())
         raise InputError(f"{file} cannot be imported ({type(error).__name__}: {message}); correct it") from error
     if not hasattr(module, name):
@@ -94,6 +96,8 @@ def load_function(place: str) -> Callable[..., Any]:
             found: Any = load_from_file(place) if file_of(place) else getattr(import_module(module), attribute, None)
     except InputError:
         raise
+    except SystemExit as error:
+        raise InputError(f"{place}: the module {module} {ENDS_THE_PROGRAM}") from error
     except Exception as error:
         message = " ".join(str(error).split())
         raise InputError(f"{place}: the module {module} cannot be imported ({type(error).__name__}: {message})") from error

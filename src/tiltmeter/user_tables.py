@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 from polars import DataFrame, Expr, Float64, Int64, Series, String, col, selectors as cs
 
 from tiltmeter.errors import InputError
-from tiltmeter.outside_files import table_of, why
+from tiltmeter.outside_files import ROW as ROW, ROW_TYPE, table_of, why
 from tiltmeter.paths import is_file
 from tiltmeter.registry import check_known
 
-ROW = "row number"
-"""Column with the row number: in a spreadsheet (CSV, Excel), the header is row 1, and the first record is row 2; elsewhere it is row 1."""
+_MONTHS: Final = (
+    r"jan|feb|mar|mär|mrz|apr|may|mai|jun|jul|aug|sep|sept|oct|okt|nov|dec|dez|janv|févr|mars|avr|juin|juil|août|déc|ene|abr|ago|dic"
+    r"|giu|lug|ott"
+)
+_DATE: Final = (
+    rf"(?i)^(?:\d{{1,2}}[-. /]{{1,2}}(?:{_MONTHS})\.?(?:[-. /]{{1,2}}\d{{2,4}})?|(?:{_MONTHS})\.?[-. /]\d{{1,4}}"
+    r"|\d{4}-\d{2}-\d{2}(?:[ T]00:00:00(?:\.0+)?)?|\d{1,2}[./]\d{1,2}[./]\d{2,4})$"
+)
+_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +42,9 @@ class UserTable:
     @classmethod
     def of(cls, place: object, table: DataFrame) -> UserTable:
         """Return a table with row numbers, which start as the file extension at the end of its `place` demands."""
-        spreadsheet = str(place).lower().removesuffix(".gz").endswith((".csv", ".xlsx"))
+        if table.schema.get(ROW) == ROW_TYPE:
+            return cls(str(place), table)
+        spreadsheet = str(place).lower().removesuffix(".gz").endswith((".csv", ".tsv", ".xlsx"))
         return cls(str(place), table.drop(ROW, strict=False).with_row_index(ROW, 1 + spreadsheet))
 
     def demand(self, columns: Iterable[str], *, lists: bool = False, rest: str = "") -> None:
@@ -101,3 +111,16 @@ def read_user_table(path: Path) -> UserTable:
     if table.is_empty():
         raise InputError(f"{path} contains no rows")
     return UserTable.of(path, table)
+
+
+def dates_among(place: object, groups: Series) -> str | None:
+    """Return a note about groups that look like dates, into which spreadsheets turn names such as "10-12"; None if there are none."""
+    dates = groups.drop_nulls().unique(maintain_order=True)
+    dates = dates.filter(dates.str.strip_chars().str.contains(_DATE))
+    if dates.is_empty():
+        return None
+    shown = ", ".join(repr(name) for name in dates.head(_SHOWN))
+    return (
+        f"{place}: the groups include dates ({shown}{', ...' if len(dates) > _SHOWN else ''}); if a spreadsheet made them from other names "
+        "such as 10-12, format the column as text and enter the names again"
+    )

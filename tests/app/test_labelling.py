@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import select
 import shutil
+import socket
+import socketserver
 import subprocess
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -64,18 +69,20 @@ def own(originals: Path, home: Path, request: pytest.FixtureRequest) -> Callable
 
 
 @pytest.fixture(scope="module")
-def serving(shared: Path, home: Path) -> Callable[[], AbstractContextManager[str]]:
-    """Start a server of the copied runs."""
+def serving(shared: Path, home: Path) -> Callable[..., AbstractContextManager[str]]:
+    """Start a server of the copied runs; with further options, what it printed is in the file `printed`."""
 
     @contextmanager
-    def served() -> Iterator[str]:
+    def served(*options: str) -> Iterator[str]:
         port = free_port()
         environment = user_environment(shared, home / "runs") | {"HOME": str(home)}
-        server = begin(["view", "--no-browser", "--port", str(port)], home, environment, stderr=subprocess.STDOUT)
+        with (home / "printed").open("w") as printed:
+            command = ["view", "--no-browser", "--port", str(port), *options]
+            server = begin(command, home, environment, stdout=printed, stderr=subprocess.STDOUT)
         try:
             for _ in range(600):
                 if server.poll() is not None:
-                    pytest.fail(f"the explorer ended at once: {stop(server)}")
+                    pytest.fail(f"the explorer ended at once: {(home / 'printed').read_text()}")
                 try:
                     urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=5).close()
                     break
@@ -83,8 +90,8 @@ def serving(shared: Path, home: Path) -> Callable[[], AbstractContextManager[str
                     time.sleep(0.1)
             yield f"http://127.0.0.1:{port}"
         finally:
-            said = stop(server)
-        assert "Traceback" not in said
+            stop(server)
+        assert "Traceback" not in (home / "printed").read_text()
 
     return served
 
@@ -99,9 +106,9 @@ def address(serving: Callable[[], AbstractContextManager[str]]) -> Iterator[str]
 class Desk(Visit):
     """The page on which responses are labelled."""
 
-    def start(self, run: str, name: str, n: int = N) -> None:
+    def start(self, run: str, name: str, n: int = N, more: str = "") -> None:
         """Open the page and give a name; from there on, only the keyboard is used."""
-        self.page.goto(f"{self.address}/?run={run}&view=Label+responses")
+        self.page.goto(f"{self.address}/?run={run}&view=Label+responses{more}")
         self.page.get_by_label("Your name").wait_for()
         self.settle()
         self.page.get_by_label("Number of responses").fill(str(n))
@@ -328,3 +335,122 @@ def test_hostile_texts_are_texts_on_a_telephone_too(
             desk.page.keyboard.press("2")
         desk.page.get_by_text(f"labelled by {IMAGE}").wait_for()
     assert len(seen) == len(HOSTILE)
+
+
+def files(run: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in run.glob("*") if path.is_file()}
+
+
+def test_on_another_address_a_visitor_needs_the_token_to_write(
+    own: Callable[[str], Path],
+    home: Path,
+    serving: Callable[..., AbstractContextManager[str]],
+    visiting: Callable[..., AbstractContextManager[Desk]],
+) -> None:
+    run = own("direct")
+    before = files(run)
+    with serving("--host", "0.0.0.0") as address:
+        token = re.search(r"\?token=(\S+)", (home / "printed").read_text())
+        assert token
+        for guess in ("", "&token=", "&token=guess", f"&token={token[1][:-1]}"):
+            with visiting(address) as desk:
+                desk.page.goto(f"{address}/?run={run.name}&view=Label+responses{guess}")
+                desk.page.get_by_text("You can change nothing").wait_for()
+                desk.settle()
+                assert desk.page.get_by_label("Your name").count() == 0
+                assert desk.page.get_by_role("button", name="Update the results").count() == 0
+        assert files(run) == before
+        with visiting(address) as desk:
+            desk.start(run.name, "anna", 2, f"&token={token[1]}")
+            assert "token" not in desk.page.url  # the address may be passed on
+            desk.page.get_by_text("You can also label responses").wait_for()
+            desk.label(["yes"])
+        with visiting(address) as desk:
+            desk.page.goto(f"{address}/?run={run.name}&view=Label+responses")
+            desk.page.get_by_label("Token").fill(token[1])
+            desk.page.keyboard.press("Enter")
+            desk.page.get_by_label("Your name").wait_for()
+    assert stored(run, "anna")["label"].to_list() == ["yes"]
+
+
+class Relay(socketserver.ThreadingTCPServer):
+    """Passes connections on to the explorer; the head of the first request of each is changed."""
+
+    daemon_threads = True
+
+    def __init__(self, port: int, change: Callable[[bytes, int], bytes]) -> None:
+        super().__init__(("127.0.0.1", 0), RelayedConnection)
+        self.port, self.change = port, change
+
+
+class RelayedConnection(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        assert isinstance(self.server, Relay)
+        head = b""
+        while b"\r\n\r\n" not in head:
+            received = self.request.recv(65_536)
+            if not received:
+                return
+            head += received
+        with socket.create_connection(("127.0.0.1", self.server.port)) as explorer, contextlib.suppress(OSError):
+            explorer.sendall(self.server.change(head, self.server.server_address[1]))
+            other = {self.request: explorer, explorer: self.request}
+            while True:
+                for ready in select.select([*other], [], [])[0]:
+                    received = ready.recv(65_536)
+                    if not received:
+                        return
+                    other[ready].sendall(received)
+
+
+def test_a_visitor_through_a_proxy_or_from_another_page_only_reads(
+    own: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
+) -> None:
+    run = own("direct")
+    port = int(address.rpartition(":")[2])
+    changes: list[Callable[[bytes, int], bytes]] = [
+        lambda head, _: head.replace(b"\r\n", b"\r\nX-Forwarded-For: 192.0.2.7\r\n", 1),
+        lambda head, _: head.replace(b"\r\n", b"\r\nvia: 1.1 proxy\r\n", 1),
+        # The request of a page of another port to this one: its origin is the other port.
+        lambda head, other: head.replace(b"Host: 127.0.0.1:%d" % other, b"Host: 127.0.0.1:%d" % port),
+    ]
+    for change in changes:
+        with Relay(port, change) as relay:
+            threading.Thread(target=relay.serve_forever, daemon=True).start()
+            with visiting(f"http://127.0.0.1:{relay.server_address[1]}") as desk:
+                desk.page.goto(f"{desk.address}/?run={run.name}&view=Label+responses")
+                desk.page.get_by_text("You can change nothing").wait_for()
+                desk.settle()
+                assert desk.page.get_by_label("Your name").count() == 0
+            relay.shutdown()
+
+
+def test_annotators_of_one_name_do_not_overwrite_each_other(
+    own: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
+) -> None:
+    run = own("direct")
+    with visiting(address) as first, visiting(address) as second:
+        first.start(run.name, "anna", 3)
+        first.at(0)
+        second.start(run.name, "anna", 3)
+        second.at(0)
+        first.label(["yes"])
+        second.page.keyboard.press("2")  # the same response, in the other window
+        second.page.get_by_text("it was kept").wait_for()
+        second.settle()
+        second.page.get_by_text("Your label: yes. It was given at another time").wait_for()
+        second.page.keyboard.press("2")
+        second.settle()
+        second.page.keyboard.press("ArrowRight")
+        second.at(1)
+        second.page.keyboard.press("2")
+        second.progress("2 of 3")
+        first.at(1)
+        first.page.keyboard.press("Backspace")  # her own label may be replaced
+        first.at(2)
+        first.page.keyboard.press("x")
+        first.at(3)
+    assert stored(run, "anna")["label"].sort().to_list() == ["no", "refused"]
+    with visiting(address) as judge:
+        judge.start(run.name, "judge sim/fair", 3)
+        judge.page.get_by_text("are those of judges").wait_for()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sqlite3
 from contextlib import closing
@@ -11,12 +12,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, MetaData, Table, inspect, text
 
+from support.journals import rows_of
 from support.postgres import PostgresServer
 from support.programs import go_on, start_code
 from tiltmeter.engine import open_journal
 from tiltmeter.engine.database import SCHEMA, connect
-from tiltmeter.engine.upkeep import check, prune, repair, stats
+from tiltmeter.engine.upkeep import check, export_rows, import_rows, prune, repair, stats
 from tiltmeter.errors import InputError
+from tiltmeter.models.base import SERVED
 
 # The tables of the first schema. Never to be changed.
 SCHEMA_1 = """
@@ -87,11 +90,54 @@ def test_an_old_journal_is_brought_up_to_date_and_keeps_everything(where: str) -
         assert rows == [("an answer", None), (None, "server: broke"), (None, None)]
         assert journal.counts() == {"ok": 1, "failed": 1}
         journal.name_model("sim/m", "sim/mild")
-    after, kept = content(old), ("completions", "claims", "owners")
+    after = content(old)
     assert after["meta"][1] == [f"('schema', '{SCHEMA}')"]
-    assert [after[name] for name in kept] == [before[name] for name in kept]
+    assert [after[name] for name in ("claims", "owners")] == [before[name] for name in ("claims", "owners")]
+    columns, rows = before["completions"]
+    assert after["completions"] == ([*columns, *SERVED], [f"{row[:-1]}, None, None, None)" for row in rows])
     assert "'sim/mild'" in after["models"][1][0]
     old.dispose()
+
+
+def test_an_old_journal_is_read_without_being_changed(where: str, tmp_path: Path) -> None:
+    old = write_schema_1(where)
+    with old.begin() as connection:
+        connection.execute(text("DELETE FROM claims"))
+        connection.execute(text("DELETE FROM owners"))
+    before = content(old)
+    assert check(where).sound
+    assert (stats(where).schema, stats(where).answers) == (1, 1)
+    assert export_rows(where, tmp_path / "rows.jsonl") == 2
+    assert import_rows(where, tmp_path / "new.sqlite").answers == 1
+    assert content(old) == before
+    old.dispose()
+    assert rows_of(tmp_path / "new.sqlite")[KEYS[0]].text == "an answer"
+
+
+def test_rows_exported_by_an_earlier_version_are_imported(where: str, tmp_path: Path) -> None:
+    row = {"key": KEYS[0].hex(), "model": "sim/m", "sample": 0, "status": "ok", "attempts": 1, "created_at": 1.5, "text": "an answer"}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    assert import_rows(tmp_path / "rows.jsonl", where).answers == 1
+    assert rows_of(where)[KEYS[0]].served_model is None
+
+
+def test_a_damaged_file_of_an_earlier_version_is_recovered(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    old = write_schema_1(str(path))
+    with old.begin() as connection:
+        for number in range(10, 400):
+            values = {"key": number.to_bytes(4, "big") * 8, "text": f"answer {number} " * 20}
+            columns = "key, model, sample, status, attempts, created_at, text"
+            insert = f"INSERT INTO completions ({columns}) VALUES (:key, 'm', 0, 'ok', 1, 1.0, :text)"
+            connection.execute(text(insert), values)
+        connection.execute(text("DELETE FROM claims"))
+        connection.execute(text("DELETE FROM owners"))
+    old.dispose()
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2] + bytes(4096) + whole[len(whole) // 2 + 4096 :])
+    done = repair(path)
+    assert done.was == "damaged"
+    assert done.rows > 200
 
 
 def shape(engine: Engine) -> dict[str, Any]:
@@ -142,7 +188,7 @@ def test_a_migration_that_fails_leaves_the_journal_as_it_was(where: str) -> None
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE models (of_another_program INTEGER)")
     before = content(engine)
-    with pytest.raises(InputError, match="from schema 1 to 2") as caught:
+    with pytest.raises(InputError, match=f"from schema 1 to {SCHEMA}") as caught:
         open_journal(where)
     assert "\n" not in str(caught.value)
     assert content(engine) == before

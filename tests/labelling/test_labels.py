@@ -14,6 +14,10 @@ import tiltmeter as tm
 from conftest import Tiltmeter
 from tiltmeter.errors import InputError
 from tiltmeter.labelling import draw_rows, write_sample
+from tiltmeter.reports.files import csv_table
+from tiltmeter.runs.reading_quality import labels_of
+from tiltmeter.runs.stage_store import read_table
+from tiltmeter.study import StageTable
 
 pytestmark = pytest.mark.filterwarnings("ignore::tiltmeter.Caveat")
 SAID = {"Verily, so it be.": "yes", "By my troth, the contrary holds.": "no", "Yes.": "yes", "No.": "no"}
@@ -238,3 +242,35 @@ def test_answers_that_look_like_formulas_are_neutral_in_a_sample(workplace: Path
     assert set(sheet["answer"]) == {"'=1+1"}
     sheet.with_columns(label=pl.lit("unclear")).write_csv(workplace / "sample.csv")
     assert tm.label(run, labels=workplace / "sample.csv").height
+
+
+def test_no_column_of_a_sample_or_of_the_labels_is_a_formula(workplace: Path) -> None:
+    names = {"=cmd|' /C calc'!A1": "Ann", "@men": "Tom"}
+    rows = [
+        {"prompt": f"-{name} asks for day {day} off. Grant it?", "group": group, "expected": "yes", "item": day}
+        for day in range(10)
+        for group, name in names.items()
+    ]
+    pl.DataFrame(rows).write_csv("prompts.csv")
+    run = tm.run("prompts.csv", model=lambda prompt: "+Yes.", display="none", out="named")
+    sample = tm.label(run, 8)
+    assert set(sample["group"]) == set(names)
+    write_sample(sample, workplace / "sample.csv")
+    sheet = pl.read_csv("sample.csv", infer_schema=False)
+    sheet.with_columns(label=pl.lit("expected")).write_csv("sample.csv")
+    quality = tm.label(run, labels=Path("sample.csv"), annotator="=HYPERLINK(1)")
+    assert quality.height
+    for name in ("sample.csv", "named/labels.csv"):
+        table = pl.read_csv(name, infer_schema=False)
+        cells = pl.concat([table[column].drop_nulls().cast(pl.String) for column in table.columns])
+        assert not cells.str.contains(r"^[=+\-@]").any(), name
+    labels = labels_of(run.folder)
+    assert set(labels["annotator"]) == {"=HYPERLINK(1)"}
+    assert set(labels["group"]) == set(names)
+    assert labels.join(sample, on=["prompt_id", "repetition", "stratum"]).height == labels.height
+
+
+def test_labels_of_an_edited_export_replace_the_stage(workplace: Path) -> None:
+    table = pl.DataFrame({"n": ["1"] * 7, "cell": ["=1", "'", "''x", "it's", "-a", None, "'quoted'"]})
+    csv_table(table.lazy()).collect().write_csv("stage.csv")
+    assert read_table(Path("stage.csv"), StageTable({"n": pl.String, "cell": pl.String})).equals(table)

@@ -59,7 +59,8 @@ async def test_an_answer_and_what_it_cost(make: Make) -> None:
         async with make(server) as model:
             assert isinstance(model, Model)
             completion = await ask(model, "Who is it?", "Be brief.", temperature=0.5, top_p=0.9, max_tokens=7, stop=("END",))
-    expected = Completion("Nobody — \u2028 nïemand 🙂", "stop", None, None, 3, completion.output_tokens, completion.latency)
+    served = server.bodies[0]["model"]
+    expected = Completion("Nobody — \u2028 nïemand 🙂", "stop", None, None, 3, completion.output_tokens, completion.latency, served)
     assert completion == expected
     assert completion.output_tokens is not None
     assert 0 < completion.latency < 10

@@ -50,6 +50,8 @@ def reader_of(row: Row) -> str:
     match row.file:
         case "yes_no" | "writing":
             return f"yes_no {row.pattern.about or 'statement'}"
+        case "layout":
+            return "choice"
         case "choice" | "people" | "emotions" | "rankings" | "decisions":
             return row.file
         case _ if row.table == "to_write":
@@ -103,6 +105,18 @@ def completed(pattern: str) -> str:
     return pattern.replace("{forms}", "|".join((*EMOTIONS, "as_terrified"))).replace("{kindred}", "terrified")
 
 
+def drawn(text: pl.Series) -> Iterator[pl.Series]:
+    """The texts after each step that writes out signs, tables and headings, and after each removal on its own."""
+    layout = tables("layout")
+    for name in ("ended", "written", "signs"):
+        for step in layout[name].values():
+            text = text.str.replace_all(step.find, step.put)
+            yield text
+    yield text.str.to_lowercase()
+    for name in ("places", "headings"):
+        yield from (text.str.replace_all(step.find, step.put) for step in layout[name].values())
+
+
 def stages(file: str) -> Iterator[pl.Series]:
     """The texts in which the patterns of a file are searched: all examples after each step."""
     rows = rows_of(file)
@@ -112,6 +126,8 @@ def stages(file: str) -> Iterator[pl.Series]:
         return pl.select(change(pl.lit(text))).to_series()
 
     yield text
+    if file in ("choice", "layout", "yes_no"):
+        yield from drawn(text)
     yield changed(plain)
     yield changed(lambda text: ascii_text(plain(text)))
     yield changed(lambda text: plain(text).str.to_lowercase())
@@ -123,7 +139,7 @@ def stages(file: str) -> Iterator[pl.Series]:
         text = text.str.replace_all(completed(step.find), step.put)
         yield text
     marks = marked(examples, pl.Series([options(row) for row in rows])) if file == "choice" else None
-    for name in ("letters", "stops", "bare", "lists", "steps") if file in ("choice", "yes_no") else ():
+    for name in ("written", "letters", "stops", "bare", "alone_bare", "lists", "steps") if file in ("choice", "yes_no") else ():
         if marks is not None and name in ("lists", "steps"):
             text = marks["copied" if name == "lists" else "text"]
         for step in tables(file).get(name, {}).values():

@@ -385,7 +385,7 @@ def test_one_prompt_that_is_always_throttled_does_not_hold_up_the_others(
     prompts: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first responses do not wait for it until its deadline: the others are requested after PATIENCE."""
-    monkeypatch.setattr("tiltmeter.engine.generation.PATIENCE", 1.0)
+    monkeypatch.setattr("tiltmeter.runs.first_responses.PATIENCE", 1.0)
     stuck: list[str] = []
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:

@@ -120,7 +120,7 @@ def test_our_own_tasks_are_matched_by_id_and_must_have_asked_the_same() -> None:
 DAMAGED: dict[str, tuple[str, bytes, str]] = {
     "nothing": ("a.json", b"", "a.json is not a valid Inspect log"),
     "half": ("a.json", b'{"eval": {"task": "t"', "a.json is not a valid Inspect log"),
-    "a list": ("a.json", b"[1]", "a.json is not a valid Inspect log"),
+    "a list": ("a.json", b"[1]", "a.json, entry 1 is not an object"),
     "another json": ("a.json", b'{"answer": "yes"}', "a.json is not a valid Inspect log: it has no entry `eval`"),
     "odd samples": ("a.json", b'{"eval": {}, "samples": [1]}', "a.json is not a valid Inspect log"),
     "odd choices": (
@@ -130,7 +130,7 @@ DAMAGED: dict[str, tuple[str, bytes, str]] = {
     ),
     "no attachment": ("a.json", b'{"eval": {}, "samples": [{"id": 1, "epoch": 1, "input": "attachment://a"}]}', "not a valid Inspect log"),
     "no text": ("a.json", b"\xff\xfe", "a.json is not a valid Inspect log .UnicodeDecodeError"),
-    "deep": ("a.json", b"[" * 100_000, "a.json is not a valid Inspect log .RecursionError"),
+    "deep": ("a.json", b"[" * 100_000, "a.json is not valid JSON .maximum recursion depth"),
     "without samples": ("a.json", b'{"eval": {"task": "t"}}', "an Inspect log without samples"),
     "no zip": ("a.eval", b"PK\x03\x04 half of it", "a.eval is not a valid Inspect log .BadZipFile"),
 }

@@ -286,3 +286,11 @@ def test_places() -> None:
     for wrong in ("s3://", "s3:///", "s3://bucket/../other", "zip::s3://bucket/run"):
         with pytest.raises(InputError, match="does not name a folder"):
             place_of(wrong)
+
+
+@pytest.mark.verify
+def test_a_run_in_a_bucket_is_verified(url: str) -> None:
+    tiltmeter.run("genderbench/direct", model="sim/mild", limit=20, out=url, display="none")
+    result = tiltmeter.verify(url)
+    assert result.equal, result.sentences()
+    assert result.rows["measures"] == 20

@@ -109,7 +109,7 @@ def test_answers_that_are_no_text_are_refused(tmp_path: Path, value: object) -> 
 
 
 def test_lines_that_are_no_objects_are_named(tmp_path: Path) -> None:
-    for text, said in (("\n[1]\n", "line 2 is not an object"), ('{"prompt": "a", "answer": "b"}\n{"pro', "line 2 is not valid JSON")):
+    for text, said in (("\n[1]\n", "entry 1 is not an object"), ('{"prompt": "a", "answer": "b"}\n{"pro', "line 2 is not valid JSON")):
         (tmp_path / "a.jsonl").write_text(text)
         with pytest.raises(InputError, match=said):
             analyse("a.jsonl")

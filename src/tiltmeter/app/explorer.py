@@ -1,4 +1,4 @@
-"""Main page of the explorer: the list of runs, or a single run. Started with `streamlit run explorer.py -- FOLDER JOURNAL`."""
+"""Main page of the explorer: the list of runs, or a single run. Started by `server.py` with the arguments FOLDER JOURNAL TOKEN."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import streamlit as st
 from polars import Boolean, DataFrame, String, lit
 
 from tiltmeter.app import run_data as data
+from tiltmeter.app.access import ask_for_token, may_write, say_what_is_allowed
 from tiltmeter.app.findings_page import choose_finding, show_finding
 from tiltmeter.app.known_runs_page import STATES, KnownRun, known
 from tiltmeter.app.label_page import label_responses
@@ -30,7 +31,7 @@ _RUN = "run"
 COMPARE, LABELS = "Compare models", "Label responses"
 
 
-def explore(run: str, journal: str) -> None:
+def explore(run: str, journal: str, token: str) -> None:
     """Render the page; Streamlit calls this after every interaction.
 
     Parameters
@@ -39,16 +40,19 @@ def explore(run: str, journal: str) -> None:
         Folder of the run to show first; an empty string shows the list of runs.
     journal
         Path or URL of the response cache, for runs in progress.
+    token
+        What visitors need in order to write; empty if the server listens on this machine only.
     """
     st.set_page_config(page_title="Tiltmeter", layout="wide")
     also = Path(run) if run else None
     runs = known(also)
     chosen = _choose_run(runs, also)
+    say_what_is_allowed(token)
     try:
         if chosen is None:
             _list_runs(runs)
         else:
-            _show_run(chosen, runs, journal, also)
+            _show_run(chosen, runs, journal, also, token)
     except InputError as error:
         st.error("This page cannot be displayed in full:")
         lines([str(error)])
@@ -67,7 +71,7 @@ def _choose_run(runs: list[KnownRun], also: Path | None) -> KnownRun | None:
     if name in by_name:
         st.query_params[_RUN] = name
     else:
-        st.query_params.clear()
+        st.query_params.pop(_RUN, None)
     return by_name.get(name)
 
 
@@ -101,7 +105,7 @@ def _open(key: str, names: tuple[str, ...]) -> None:
         st.session_state[_RUN] = names[rows[0]]
 
 
-def _show_run(run: KnownRun, runs: list[KnownRun], journal: str, also: Path | None) -> None:
+def _show_run(run: KnownRun, runs: list[KnownRun], journal: str, also: Path | None, token: str) -> None:
     st.header("Run")
     lines([f"{run.name} ({run.state})", f"{run.study}: {', '.join(run.models)}"])
     if run.state == "in progress":
@@ -112,8 +116,10 @@ def _show_run(run: KnownRun, runs: list[KnownRun], journal: str, also: Path | No
         return
     views = ("Results", COMPARE, LABELS)
     view = st.segmented_control("View", views, default=views[0], required=True, key="view", bind="query-params")
-    if view == LABELS:
+    if view == LABELS and may_write(token):
         label_responses(run.path)
+    elif view == LABELS:
+        ask_for_token(token)
     elif view == COMPARE:
         _compare(run, runs)
     if view != views[0]:
@@ -165,4 +171,4 @@ def _overview(report: Report) -> None:
 
 
 if __name__ == "__main__":
-    explore(*sys.argv[1:3])
+    explore(*sys.argv[1:4])

@@ -1,11 +1,12 @@
 """Page on which a person labels a random sample of the responses of a run.
 
-A label is stored as soon as it is given. What was read in a response, and what others said about it, is not shown.
+A label is stored as soon as it is given. What was read in a response, and what others said about it, is not shown. Anyone can enter any
+name, so a label is replaced only on the page that stored it; see `_Sitting.own`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
@@ -15,7 +16,7 @@ from polars import DataFrame, col, lit
 
 from tiltmeter.app.plain_text import block, fitting, lines, one_line
 from tiltmeter.errors import InputError
-from tiltmeter.labelling import add_labels, reanalyse, sample
+from tiltmeter.labelling import JUDGE, add_labels, reanalyse, sample
 from tiltmeter.reports.markdown import text as as_markdown
 from tiltmeter.runs import Run, RunFolder
 from tiltmeter.runs.reading_quality import ROW, labels_of
@@ -33,13 +34,17 @@ _WRITER = Lock()
 
 @dataclass
 class _Sitting:
-    """A sample, its annotator, the row that is shown (the number of rows at the end), and the number of rows shown before."""
+    """A sample, its annotator, the row that is shown (the number of rows at the end), and the number of rows shown before.
+
+    `own` are the rows of the sample whose labels were given in this sitting, by number.
+    """
 
     run: Run
     sample: DataFrame
     annotator: str
     position: int = 0
     visit: int = 0
+    own: set[int] = field(default_factory=set)
 
     def rows(self) -> DataFrame:
         """Return the sample with the labels of the annotator."""
@@ -83,6 +88,9 @@ def _begin(run: Run, key: str) -> None:
         annotator = st.text_input("Your name", required=True).strip()
         if not st.form_submit_button("Start"):
             return
+    if annotator.lower().startswith(JUDGE):
+        st.error(f'Names that begin with "{JUDGE.strip()}" are those of judges: enter another name.')
+        return
     sitting = _Sitting(run, sample(run, n, part, model), annotator)
     sitting.position = _next_unlabelled(sitting.rows(), -1)
     st.session_state[key] = sitting
@@ -98,41 +106,45 @@ def _next_unlabelled(rows: DataFrame, position: int) -> int:
 def _show(sitting: _Sitting, rows: DataFrame) -> None:
     at, visit = sitting.position, sitting.visit
     row, following = rows.row(at, named=True), _next_unlabelled(rows, at)
-    stored = (sitting, visit, following, rows[at])
+    stored = (sitting, visit, following, at)
+    changeable = row["label"] is None or at in sitting.own
     lines([row["question"]])
-    if not row["allowed"]:
+    if changeable and not row["allowed"]:
         with st.form(_NUMBER, clear_on_submit=True, border=False), st.container(horizontal=True, vertical_alignment="bottom"):
             st.number_input("Value (type it and press Enter)", value=None, format="%g", key=_NUMBER, width=240, required=True)
             st.form_submit_button("Store", on_click=_leave, args=stored)
     keys = iter(_KEYS)
     with st.container(horizontal=True):
-        for label in dict.fromkeys([*row["allowed"], *_KEYS_OF_ALL]):
+        for label in dict.fromkeys([*row["allowed"], *_KEYS_OF_ALL]) if changeable else ():
             shortcut = _KEYS_OF_ALL.get(label) or next(keys, None)
             st.button(as_markdown(one_line(label)), f"{visit} {label}", None, _leave, (*stored, label), shortcut=shortcut)
         for name, shortcut, place in (("Undo", "Backspace", max(at - 1, 0)), ("Skip", "Right", following)):
             st.button(name, f"{visit} {name}", None, _leave, (sitting, visit, place), shortcut=shortcut, type="tertiary")
-    lines([row["label"] and f"Your label: {row['label']}. Another label replaces it."])
+    if row["label"] is not None:
+        remark = "Another label replaces it." if changeable else "It was given at another time or in another window, and is kept."
+        lines([f"Your label: {row['label']}. {remark}"])
     for name in ("answer", "prompt"):
         st.caption(name.title())
         block(row[name] or None, key=f"{visit} {name}")
 
 
-def _leave(sitting: _Sitting, visit: int, place: int, row: DataFrame | None = None, label: str | None = None) -> None:
-    """Store the label (or the number that was typed) of `row`, if given, and go to another place in the sample.
+def _leave(sitting: _Sitting, visit: int, place: int, at: int | None = None, label: str | None = None) -> None:
+    """Store the label (or the number that was typed) of the row `at`, if given, and go to another place in the sample.
 
     Ignored unless `visit` is the current one: the browser may still have buttons of a response shown before, with the same keys.
     """
     if visit != sitting.visit:
         return
-    if row is not None:
-        given = row.with_columns(label=lit(label or str(st.session_state[_NUMBER])))
+    if at is not None:
+        given = sitting.sample[at].with_columns(label=lit(label or str(st.session_state[_NUMBER])))
         try:
             with _WRITER:
-                add_labels(sitting.run, given, sitting.annotator)
+                add_labels(sitting.run, given, sitting.annotator, replace=at in sitting.own)
         except InputError as error:
             st.error("The label was not stored:")
             lines([str(error)])
             return
+        sitting.own.add(at)
     sitting.position, sitting.visit = place, visit + 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import ipaddress
+import secrets
 import socket
 import sys
 from pathlib import Path
@@ -12,10 +13,13 @@ from tiltmeter.errors import InputError
 
 _WARMED = ("pandas", "pyarrow", "streamlit.elements.arrow", "tiltmeter.app.explorer")
 """Modules imported at startup so that the first page loads quickly."""
+_TOKEN_BYTES = 16
 
 
 def serve(run: str | None = None, *, host: str = "127.0.0.1", port: int = 8501, browser: bool = True, journal: str | None = None) -> None:
     """Show runs in a browser until interrupted.
+
+    On an address other than this machine's own (127.0.0.1), visitors can label responses only with a token, which is printed.
 
     Parameters
     ----------
@@ -48,10 +52,13 @@ def serve(run: str | None = None, *, host: str = "127.0.0.1", port: int = 8501, 
     bootstrap.load_config_options(options)
     for module in _WARMED:
         importlib.import_module(module)
-    if not _is_loopback(host):
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    token = "" if _is_loopback(host) else secrets.token_urlsafe(_TOKEN_BYTES)
+    if token:
         print(f"tiltmeter: the explorer has no password; anyone who can reach {host} can read your runs", file=sys.stderr)
-    print(f"explorer at http://{f'[{host}]' if ':' in host else host}:{port} (press Ctrl+C to stop)", flush=True)
-    bootstrap.run(str(Path(__file__).with_name("explorer.py")), False, [folder, journal_of_runs(journal)], options)
+        print(f"to label responses, open {address}/?token={token}")
+    print(f"explorer at {address} (press Ctrl+C to stop)", flush=True)
+    bootstrap.run(str(Path(__file__).with_name("explorer.py")), False, [folder, journal_of_runs(journal), token], options)
 
 
 def _options(host: str, port: int, *, browser: bool) -> dict[str, object]:

@@ -7,6 +7,7 @@ import os
 import sys
 import warnings
 from io import TextIOWrapper
+from pathlib import Path
 from typing import TextIO
 
 from tiltmeter.errors import EXIT_INPUT, EXIT_OK, InputError, TiltmeterError
@@ -61,8 +62,20 @@ def _run_command() -> int:
             raise stop.__context__ from None
         if isinstance(stop.__context__, typer.Abort):
             return EXIT_INTERRUPTED
+        _refuse_of_user(stop)
         return stop.code if isinstance(stop.code, int) else EXIT_OK
     return EXIT_OK
+
+
+def _refuse_of_user(stop: SystemExit) -> None:
+    """Raise InputError if code of the user ended the program, whose status would stand for a result of Tiltmeter."""
+    import traceback
+
+    last = traceback.extract_tb(stop.__traceback__)[-1]
+    if not {"typer", "click"} & {*Path(last.filename).parts}:
+        raise InputError(
+            f"{last.filename}, line {last.lineno} ended the program; a function that Tiltmeter calls must return instead"
+        ) from stop
 
 
 def _show_warning(

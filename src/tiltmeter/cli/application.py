@@ -15,7 +15,7 @@ from tiltmeter.cli.association_commands import reanalyse, validate
 from tiltmeter.cli.benchmark_commands import benchmark_app, build
 from tiltmeter.cli.journal_commands import journal_app
 from tiltmeter.cli.listing_commands import data_app, list_things, schema
-from tiltmeter.cli.results_commands import compare, export, gate, label, report, show, view
+from tiltmeter.cli.results_commands import compare, export, gate, label, report, show, verify, view
 from tiltmeter.cli.run_commands import analyse, demo, finish, sim_app
 from tiltmeter.errors import EXIT_INCOMPLETE
 from tiltmeter.sanitising import printable
@@ -78,6 +78,9 @@ def run(
     tpm: Annotated[float | None, typer.Option(min=0, help="Maximum tokens per minute.")] = None,
     timeout: Annotated[float, typer.Option(min=0, help="Timeout of one request, in seconds.")] = 120.0,
     retries: Annotated[int, typer.Option(min=0, max=1_000, help="Retries after a transient error.")] = 6,
+    deadline: Annotated[
+        float, typer.Option(min=0, help="Maximum duration of one request with all attempts and rate limits, in seconds.")
+    ] = 900.0,
     journal: o.Journal = None,
     engine: o.EngineName = None,
     engine_options: o.EngineOptions = None,
@@ -98,7 +101,14 @@ def run(
     from tiltmeter.engine import Limits
 
     o.check_base_url(base_url, model)
-    limits = Limits(max_connections=max_connections, requests_per_minute=rpm, tokens_per_minute=tpm, timeout=timeout, retries=retries)
+    limits = Limits(
+        max_connections=max_connections,
+        requests_per_minute=rpm,
+        tokens_per_minute=tpm,
+        timeout=timeout,
+        retries=retries,
+        deadline=deadline,
+    )
     finish(
         tm.run(
             study,
@@ -199,8 +209,9 @@ def plan(
         heterogeneity=heterogeneity,
     )
     if prompts is not None:
-        reports.write_table(planned.design.drop("part"), prompts)
+        formulas = reports.write_table(planned.design.drop("part"), prompts, exact=True)
         typer.echo(f"prompts written to {prompts}", err=True)
+        o.note_formulas(prompts, formulas)
     numbers = (planned.parts, planned.metrics, planned.not_run, planned.costs)
     reports.print_plan(*numbers, planned.warnings, planned.meaning, planned.seconds, as_json=as_json)
     if planned.not_run:
@@ -213,6 +224,7 @@ app.command()(show)
 app.command()(report)
 app.command()(compare)
 app.command()(gate)
+app.command()(verify)
 app.command()(label)
 app.command()(validate)
 app.command()(reanalyse)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +14,7 @@ from tiltmeter import reports
 from tiltmeter.cli import command_options as o
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT
 from tiltmeter.registry import check_known
+from tiltmeter.sanitising import printable
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -41,6 +44,14 @@ def build(
     judge_base_url: o.JudgeBaseUrl = None,
     judge_options: o.JudgeOptions = None,
     offline: Annotated[bool, typer.Option("--offline", help="Do not download pages.")] = False,
+    local: Annotated[
+        bool | None,
+        typer.Option(
+            "--local/--no-local",
+            help="Read pages that SPEC.yaml names on this machine or its network, or refuse them [default: ask].",
+            show_default=False,
+        ),
+    ] = None,
     max_connections: o.MaxConnections = 64,
     journal: o.Journal = None,
     display: o.Display = None,
@@ -57,6 +68,7 @@ def build(
         judge_base_url=judge_base_url,
         judge_options=o.key_values("-J", judge_options),
         offline=offline,
+        local=_may_read_local if local is None else local,
         limits=Limits(max_connections=max_connections),
         journal=journal,
         display=display,
@@ -68,6 +80,14 @@ def build(
     typer.echo(f"\nbenchmark  {built.path}\nprompts    {built.benchmark.height:,} about {built.benchmark['concept'].n_unique():,} concepts")
     if built.problems:
         raise typer.Exit(EXIT_INCOMPLETE)
+
+
+def _may_read_local(hosts: Sequence[str]) -> bool:
+    """Ask on a terminal whether pages may be read from hosts of this machine or its network; without a terminal the answer is no."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    named = printable(", ".join(hosts), one_line=True)
+    return typer.confirm(f"The benchmark's spec names pages on this machine or its network ({named}). Read them?", err=True)
 
 
 def _print_stage(stage: StageResult) -> None:
@@ -158,8 +178,9 @@ def sample(
     as_json = o.as_json(output)
     drawn = sample_benchmark(read_benchmark(file), size, seed=seed)
     if out is not None:
-        reports.write_table(drawn, out)
+        formulas = reports.write_table(drawn, out, exact=True)
         typer.echo(f"{drawn.height:,} prompts written to {out}")
+        o.note_formulas(out, formulas)
     elif as_json:
         reports.print_json(drawn)
     else:

@@ -195,3 +195,10 @@ def command_line() -> str:
     import sys
 
     return shlex.join(["tiltmeter", *map(redacted, sys.argv[1:])])
+
+
+def note_formulas(path: Path, cells: int) -> None:
+    """Print a note if a file of prompts has cells that a spreadsheet would interpret as formulas; they are not changed."""
+    if cells:
+        begin = "1 cell begins" if cells == 1 else f"{cells:,} cells begin"
+        typer.echo(f"note: {begin} like a formula; open {path} in a spreadsheet only as text, or write .jsonl", err=True)

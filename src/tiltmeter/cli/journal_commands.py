@@ -174,6 +174,8 @@ def _repaired_lines(repaired: upkeep.Repaired) -> list[str]:
         )
     if repaired.removed:
         lines.append(f"  removed {repaired.removed:,} rows that no run can use")
+    if repaired.corrected:
+        lines.append(f"  kept {repaired.corrected:,} answers without their token counts, which were not valid")
     if repaired.aside is not None:
         lines.append(f"  the damaged file is kept as {repaired.aside}")
     return lines

@@ -37,6 +37,17 @@ OfPopulation = Annotated[
 OnlyModel = Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Restrict the output to this model.")]
 
 
+def _opened(name: str) -> runs.Run:
+    """Open a run, and print a warning if a table of it does not match its run.json."""
+    from tiltmeter.runs.checksums import unmatched_sentence
+
+    run = runs.load(name)
+    sentence = unmatched_sentence(run.folder)
+    if sentence is not None:
+        typer.echo(f"warning: {printable(sentence, one_line=True)}", err=True)
+    return run
+
+
 def show(
     name: RunName,
     all_metrics: Annotated[bool, typer.Option("--all", help="Show all metrics, not only key metrics.")] = False,
@@ -80,7 +91,7 @@ def show(
 
     as_json = o.as_json(output)
     _check_combinations(metric, normalised, all_metrics, examples, table)
-    run = runs.load(name)
+    run = _opened(name)
     if repetition is not None and explain is None:
         raise InputError("--repetition only applies to one response; add --explain PROMPT_ID, or omit --repetition")
     if explain is not None:
@@ -188,7 +199,7 @@ def report(
     """Write one self-contained HTML page about one or more runs."""
     from tiltmeter.probes.published import read_published
 
-    opened = [runs.load(name) for name in names]
+    opened = [_opened(name) for name in names]
     page = runs.report_of(opened, None if published is None else read_published(published))
     if figures is not None:
         for path in reports.write_charts(page.blocks, figures):
@@ -398,9 +409,33 @@ def _bounds(bound: str, texts: Sequence[str] | None) -> dict[str, float]:
     return found
 
 
+def verify(
+    name: RunName,
+    run_code: Annotated[
+        bool, typer.Option("--run-code", help="Run code that study.yaml names (FILE.py:NAME, MODULE:FUNCTION). Read it first.")
+    ] = False,
+    output: o.Format = "table",
+) -> None:
+    """Check that the tables of a run match run.json, and compute its numbers again from the responses. Calls no model.
+
+    Exit status 1 if a table does not match or a number differs.
+    """
+    as_json = o.as_json(output)
+    result = tm.verify(name, run_code=run_code)
+    if as_json:
+        reports.print_json({"run": result.place, "equal": result.equal, "sentences": result.sentences(), "tables": result.frame()})
+    else:
+        for sentence in result.sentences():
+            typer.echo(printable(sentence, one_line=True))
+    if not result.equal:
+        raise typer.Exit(result.exit_code)
+
+
 def view(
     name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run folder, URL, or name under runs/ [default: all].")] = None,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on. Access is not password-protected.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on. It has no password; labelling needs the token printed.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8501,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser window.")] = False,
     journal: Journal = None,
@@ -434,5 +469,5 @@ def export(
     """Export a run to a file or an experiment tracker."""
     from tiltmeter.exports import export as make
 
-    for place in make(name, format_name, output, table=table, every=every, model=model):
+    for place in make(_opened(name), format_name, output, table=table, every=every, model=model):
         typer.echo(printable(place, one_line=True))

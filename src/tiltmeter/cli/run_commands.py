@@ -97,6 +97,10 @@ def analyse(
     params: o.Params = None,
     replace: o.Replace = None,
     definition: o.Definition = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Another setting of study.yaml: level (of intervals, such as 0.99) or resamples."),
+    ] = None,
     limit: Annotated[
         str | None,
         typer.Option(metavar="N|A-B|0.1", help="The --limit with which the prompts were written or sent."),
@@ -137,6 +141,7 @@ def analyse(
             seed=seed,
             params=o.key_values("-P", params) | {name: value for name, value in chosen.items() if value is not None},
             replace=o.key_values("--replace", replace),
+            settings={key: _number(value) for key, value in o.key_values("--set", settings).items()},
             limits=Limits(max_connections=max_connections),
             journal=journal,
             out=out,
@@ -146,6 +151,14 @@ def analyse(
             command=o.command_line(),
         )
     )
+
+
+def _number(text: str) -> int | float | str:
+    """Return the number that a text says, or the text itself, which is reported where the setting is checked."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
 
 
 PRESET = "mild"

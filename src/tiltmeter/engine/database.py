@@ -9,7 +9,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,7 +41,7 @@ from tiltmeter.sanitising import printable, redacted
 
 _Item = TypeVar("_Item")
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of these tables, stored in `meta`; to increase it, add an entry to `_ADDED`."""
 
 tables = MetaData()
@@ -66,6 +66,9 @@ completions = Table(
     Column("latency", Float),  # seconds
     Column("error_kind", Text),
     Column("error_detail", Text),
+    Column("served_model", Text),  # what the endpoint said it served
+    Column("served_fingerprint", Text),
+    Column("served_provider", Text),
 )
 
 owners = Table(
@@ -94,8 +97,11 @@ models = Table(
     Column("first_seen", Float, nullable=False),  # seconds since 1970, UTC
 )
 
-_ADDED = {2: (models,)}
-"""The tables that each schema version added. Migrations run in the caller's transaction, on SQLite and PostgreSQL."""
+_ADDED: dict[int, tuple[Table | Column[Any], ...]] = {
+    2: (models,),
+    3: (completions.c.served_model, completions.c.served_fingerprint, completions.c.served_provider),
+}
+"""The tables and columns that each schema version added. Migrations run in the caller's transaction, on SQLite and PostgreSQL."""
 
 _OWN_COLUMNS = {"meta": {"name", "value"}, "completions": {"key", "model", "sample", "status", "attempts", "created_at", "text"}}
 """Tables and columns of the journals of every schema version, by which a journal is told from the database of another program."""
@@ -406,13 +412,23 @@ def prepare(connection: Connection) -> None:
         return
     try:
         for version in range(found + 1, SCHEMA + 1):
-            for table in _ADDED[version]:
-                connection.execute(CreateTable(table))
+            for added in _ADDED[version]:
+                if isinstance(added, Table):
+                    connection.execute(CreateTable(added))
+                else:
+                    kind = added.type.compile(connection.dialect)
+                    connection.exec_driver_sql(f"ALTER TABLE {added.table.name} ADD COLUMN {added.name} {kind}")
     except DBAPIError as error:
         unchanged = f"{shown(connection.engine.url)}, unchanged because it cannot be migrated from schema {found} to {SCHEMA}"
         raise InputError(sentence_of(error, unchanged)) from None
     # Written even if nothing changes, so that a read-only journal fails now and not after the first paid answers.
     connection.execute(update(meta).where(meta.c.name == "schema").values(value=str(SCHEMA)))
+
+
+def stored_columns(connection: Connection, names: Iterable[str]) -> dict[str, str]:
+    """Return an SQL expression for each of these columns of `completions`; a column that an older schema does not have is null."""
+    present = {column["name"] for column in inspect(connection).get_columns(completions.name)}
+    return {name: name if name in present else "NULL" for name in names}
 
 
 _STORED_VERSION = select(meta.c.value).where(meta.c.name == "schema")

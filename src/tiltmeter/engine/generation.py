@@ -16,19 +16,20 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 from time import monotonic
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from tiltmeter.engine.journal import Journal, Owner, Row, new_owner
+from tiltmeter.engine.journal import Journal, Owner, Row, flaw_in, new_owner
 from tiltmeter.engine.prices import Prices
 from tiltmeter.engine.progress import Display, Snapshot, Tally
 from tiltmeter.engine.rate_limit import Limits, Streak, is_overload, rate_limit_of, retry_delay, within_open_files
-from tiltmeter.errors import InputError, ProviderError
+from tiltmeter.errors import InputError, ProviderError, UnanswerableError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
-from tiltmeter.models.base import request_parameters
+from tiltmeter.models.base import request_parameters, token_count
+from tiltmeter.models.key_masking import keys_masked
 
 _Result = TypeVar("_Result")
 
@@ -92,6 +93,20 @@ class ClaimedRequest(NamedTuple):
 
     key: bytes
     request: Request
+
+
+@dataclass(slots=True)
+class Job:
+    """A claimed request and its attempts so far."""
+
+    claimed: ClaimedRequest
+    attempts: int = 0
+    counted: int = 0
+    """Failed attempts that were not rate limits."""
+    begun: float = 0.0
+    """When it was first sent (monotonic clock)."""
+    answered_before: int | None = None
+    """Number of answers of the run when it was last rejected because of overload; None if it never was."""
 
 
 class WorkQueue:
@@ -213,9 +228,9 @@ GRACE = 10.0
 MOST_BACKLOG = 20_000
 """Number of uncommitted rows above which no further requests are queued (the disk is slower than the model)."""
 MOST_CLAIMED = 4000
+MOST_SET_ASIDE = 1000
+"""Number of requests that wait for an overloaded endpoint without a worker; further ones keep theirs, so that no more are sent."""
 TICK = 0.25
-PATIENCE = 60.0
-"""Seconds without an answer after which a run that does not wait for retries ends."""
 LOOK_AHEAD = 0.02
 """Seconds between checks whether the workers need more requests; the queue then still has up to one claim of requests."""
 _OF_AN_ANSWER = tuple(field.name for field in fields(Completion))
@@ -227,12 +242,6 @@ class Generation:
     """One run, which sends every request that is not in the journal.
 
     `go` runs it once; `stop` may be called at the same time from the thread of the event loop.
-
-    Parameters
-    ----------
-    awaits_retries
-        Whether the run lasts until every request is finished. Otherwise it also ends when, for PATIENCE seconds, only requests were left
-        that have failed before and are repeated. These remain without a row, so that a later run sends them.
     """
 
     def __init__(
@@ -244,10 +253,9 @@ class Generation:
         limits: Limits,
         display: Display,
         prices: Prices,
-        *,
-        awaits_retries: bool = True,
+        patience: float | None = None,
     ) -> None:
-        self._awaits_retries = awaits_retries
+        self._patience = patience
         self._model, self._sampling, self._journal, self._display, self._prices = model, sampling, journal, display, prices
         self._local = bool(getattr(model, "local", False))
         self._limits = limits = limits if self._local else within_open_files(limits)
@@ -259,15 +267,23 @@ class Generation:
         self._feed = WorkQueue(requests, keys, journal, self._executor, self._owner, max(32, 2 * limits.max_connections), self.tally)
         self._writer = Writer(journal, self._executor, self._owner, self._feed.finished)
         self._streak = Streak(model.endpoint, limits)
-        self._queue: asyncio.Queue[ClaimedRequest | None] = asyncio.Queue()
+        self._queue: asyncio.PriorityQueue[tuple[int, int, Job | None]] = asyncio.PriorityQueue()
+        """Jobs with their place and number, by which they are ordered; None ends a worker."""
+        self._numbers = count()
+        self._taken = 0
+        """Place of the latest job that a worker took."""
+        self._latest_put_back = 0
+        """Place of the latest job that was put back."""
+        self._set_aside = 0
+        """Number of jobs that wait for an overloaded endpoint without a worker."""
+        self._moved_at = monotonic()
+        """When a request was last answered or given up."""
+        self._throttled_at = 0.0
+        """When the endpoint last reported an overload; 0 if it never did."""
         self._crew: list[asyncio.Task[None]] = []
         """The workers, and the feeder."""
         self._sending = [0.0] * (limits.max_connections + 1)
         """When each of them sent its request (monotonic clock); 0 if it has none in flight, infinity once it has timed out."""
-        self._repeated = [True] * limits.max_connections
-        """Whether each worker is without a request, or with one that has failed before."""
-        self._answered_last = math.inf
-        """When a request was last answered (monotonic clock); infinity before the first answer."""
         self._stopping = False
         self._error: BaseException | None = None
         self._finished_at: deque[tuple[float, int]] = deque(maxlen=41)
@@ -296,7 +312,7 @@ class Generation:
         if self._error is not None:
             raise self._error
         if self.tally.stopped is not None and not self._streak.worked:
-            raise ProviderError(self.tally.stopped)
+            raise (UnanswerableError if self.tally.only_permanent else ProviderError)(self.tally.stopped)
         return self.tally
 
     def stop(self, *, sentence: str | None = None, interrupted: bool = False, grace: float = GRACE) -> None:
@@ -370,12 +386,13 @@ class Generation:
             if dealt and self._queue.empty():
                 feed.claim_size = min(2 * feed.claim_size, MOST_CLAIMED)  # the workers ran out of requests: claim more at a time
             dealt += len(jobs)
-            for job in jobs:
-                self._queue.put_nowait(job)
+            for claimed in jobs:
+                self._put(Job(claimed))
             while self._is_ahead():
                 await asyncio.sleep(LOOK_AHEAD)
+        await self._queue.join()
         for _ in range(self._limits.max_connections):
-            self._queue.put_nowait(None)
+            self._put(None)
 
     def _is_ahead(self) -> bool:
         """Return whether the feeder has to wait for the workers or the disk; never while the run is stopping."""
@@ -384,47 +401,78 @@ class Generation:
     async def _work(self, number: int) -> None:
         queue = self._queue
         while not self._stopping:
-            job = await queue.get() if queue.empty() else queue.get_nowait()
+            place, _, job = await queue.get() if queue.empty() else queue.get_nowait()
             if job is None:
                 return
-            await self._answer(number, job)
+            self._taken = max(self._taken, place)
+            if await self._answer(number, job):
+                queue.task_done()
 
-    async def _answer(self, number: int, job: ClaimedRequest) -> None:
-        """Send one request until it is answered or given up."""
-        request, limits, pace = job.request, self._limits, self._pace
-        attempts = counted = 0
-        begun = 0.0
-        self._repeated[number] = False
+    async def _answer(self, number: int, job: Job) -> bool:
+        """Send one request until it is answered, given up or set aside; return whether it is finished."""
+        request, limits, pace = job.claimed.request, self._limits, self._pace
         tokens = pace.estimate(request.messages, self._sampling.max_tokens)
         while True:
             await pace.enter(tokens)
-            attempts += 1
+            job.attempts += 1
             sent_at = self._sending[number] = monotonic()
-            begun = begun or sent_at
+            job.begun = job.begun or sent_at
             try:
                 answer = await self._send(number, request)
             finally:
                 self._sending[number] = 0.0
                 pace.leave()
+            if isinstance(answer, Completion) and (flaw := flaw_in(self._row_of(job, answer))):
+                answer = ModelError("bad_response", f"{self._model.name} gave an answer that cannot be stored: {flaw}")
             if isinstance(answer, Completion):
-                pace.succeeded(tokens, answer.input_tokens, answer.output_tokens)
-                self._repeated[number] = True
-                self._keep(job, answer, attempts)
-                return
-            self._repeated[number] = True
-            counted += answer.kind != "rate_limit"
+                pace.succeeded(tokens, answer.input_tokens, answer.output_tokens, sent_at)
+                self._keep(job, answer)
+                return True
+            job.counted += answer.kind != "rate_limit"
             now = monotonic()
             self.tally.errors[answer.kind] += 1
             hopeless = self._streak.attempt_failed(answer, now)
-            delay = None if hopeless else retry_delay(answer, counted, now - begun, limits)
+            delay = None if hopeless else retry_delay(answer, job.counted, now - job.begun, limits)
             if delay is None:
-                self._give_up(job, answer, attempts, hopeless)
-                return
+                self._give_up(job, answer, hopeless)
+                return True
             if is_overload(answer):
-                pace.overloaded(sent_at, answer.retry_after)
+                self._throttled_at = now
+                self._slow_down(job, sent_at, answer.retry_after)
+                if self._set_aside < MOST_SET_ASIDE:
+                    self._wait_aside(job, delay)
+                    return False
             if self._stopping:
-                return
+                return True
             await asyncio.sleep(delay)
+
+    def _slow_down(self, job: Job, sent_at: float, retry_after: float | None) -> None:
+        """Slow all requests down because one was rejected, unless the endpoint rejects only this one.
+
+        That is so if it was rejected before, and others have been answered since then: its rejections say nothing about the others.
+        """
+        alone = job.answered_before is not None and self.tally.answered > job.answered_before
+        job.answered_before = self.tally.answered
+        if not alone:
+            self._pace.overloaded(sent_at, retry_after)
+
+    def _wait_aside(self, job: Job, delay: float) -> None:
+        """Put a job back into the queue after a delay; its worker goes on with other requests meanwhile."""
+        self._set_aside += 1
+
+        def put_back() -> None:
+            self._set_aside -= 1
+            # Two others come first: if the endpoint answers them, the overload was about this request only.
+            self._latest_put_back = max(self._latest_put_back, self._taken) + 2
+            self._put(job, self._latest_put_back)
+            self._queue.task_done()  # after it was put back, so that it counts as unfinished all the time
+
+        asyncio.get_running_loop().call_later(delay, put_back)
+
+    def _put(self, job: Job | None, place: int | None = None) -> None:
+        """Put a job into the queue, by default at the end."""
+        number = next(self._numbers)
+        self._queue.put_nowait((number if place is None else place, number, job))
 
     async def _send(self, number: int, request: Request) -> Completion | ModelError:
         try:
@@ -434,20 +482,28 @@ class Generation:
                 raise
             return ModelError("timeout", f"no answer within {self._limits.timeout:g} s")
 
-    def _keep(self, job: ClaimedRequest, answer: Completion, attempts: int) -> None:
+    def _keep(self, job: Job, answer: Completion) -> None:
         tally = self.tally
+        self._moved_at = monotonic()
         tally.answered += 1
-        self._answered_last = monotonic()
         self._streak.answered()
         if answer.output_tokens is None:
             tally.unmetered += 1
         tally.input_tokens += answer.input_tokens or 0
         tally.output_tokens += answer.output_tokens or 0
-        self._write(job, "ok", attempts, **{name: getattr(answer, name) for name in _OF_AN_ANSWER})
+        self._writer.backlog.append(self._row_of(job, answer))
 
-    def _give_up(self, job: ClaimedRequest, error: ModelError, attempts: int, hopeless: str | None) -> None:
+    def _give_up(self, job: Job, error: ModelError, hopeless: str | None) -> None:
+        self._moved_at = monotonic()
         self.tally.failed[error.kind] += 1
-        self._write(job, "failed", attempts, error_kind=error.kind, error_detail=error.detail)
+        if error.scope != "transient":
+            self.tally.permanent[error.kind] += 1
+            if error.kind != "context_length":
+                self.tally.permanent_example = self.tally.permanent_example or str(error)
+        detail = error.detail
+        if error.retry_after is not None and error.retry_after > self._limits.deadline:
+            detail += f" (it asks to wait {error.retry_after:.0f} s, longer than the deadline of {self._limits.deadline:g} s)"
+        self._writer.backlog.append(self._row(job, "failed", error_kind=error.kind, error_detail=detail))
         if self.tally.held:
             self._streak.worked = True
         sentence = hopeless or self._streak.given_up(error)
@@ -455,8 +511,12 @@ class Generation:
             # If no request has ever succeeded, there is nothing to wait for.
             self.stop(sentence=sentence, grace=GRACE if self._streak.worked else 0.0)
 
-    def _write(self, job: ClaimedRequest, status: Literal["ok", "failed"], attempts: int, **columns: Any) -> None:
-        self._writer.backlog.append(Row(job.key, self._model.fingerprint, job.request.sample, status, attempts, time.time(), **columns))
+    def _row_of(self, job: Job, answer: Completion) -> Row:
+        return self._row(job, "ok", **{name: getattr(answer, name) for name in _OF_AN_ANSWER})
+
+    def _row(self, job: Job, status: Literal["ok", "failed"], **columns: Any) -> Row:
+        key, request = job.claimed
+        return Row(key, self._model.fingerprint, request.sample, status, job.attempts, time.time(), **columns)
 
     async def _watch(self) -> None:
         """Show the progress, and cancel requests that exceed the timeout (local models have none: their requests wait for their turn).
@@ -469,14 +529,17 @@ class Generation:
                 if 0.0 < sent_at < overdue:
                     self._sending[number] = math.inf
                     self._crew[number].cancel()
-            if not self._awaits_retries and self._only_retries_are_left():
-                self.stop(grace=0.0)
             self._display.update(self._snapshot())
+            self._postpone_if_throttled()
             await asyncio.sleep(min(TICK, self._limits.timeout / 8))
 
-    def _only_retries_are_left(self) -> bool:
-        """Return whether no request is new, and none was answered for PATIENCE seconds, which is longer than most rate limits last."""
-        return all(self._repeated) and monotonic() - self._answered_last > PATIENCE
+    def _postpone_if_throttled(self) -> None:
+        """Stop, to be continued later, if the endpoint has only reported overload for `patience` seconds."""
+        throttled = self._throttled_at > self._moved_at
+        if self._patience is None or self._stopping or not throttled or monotonic() - self._moved_at < self._patience:
+            return
+        self.tally.postponed = True
+        self.stop(grace=self._limits.timeout)  # requests in flight may be paid for
 
     def _snapshot(self) -> Snapshot:
         """Return the current state, including the cost so far."""
@@ -502,10 +565,17 @@ def _rarer_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
+@keys_masked
 async def outcome_of(model: Model, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion | ModelError:
-    """Send one request to a model and return the completion, or a ModelError for any exception."""
+    """Send one request to a model and return the completion, or a ModelError for any exception.
+
+    Numbers of the completion that are not credible become unknown: they are summed, and booked in the budget of tokens.
+    """
     try:
-        return await model.complete(messages, sampling, sample)
+        answer = await model.complete(messages, sampling, sample)
+        input_tokens, output_tokens = token_count(answer.input_tokens), token_count(answer.output_tokens)
+        latency = float(answer.latency) if answer.latency >= 0 else math.nan
+        return replace(answer, input_tokens=input_tokens, output_tokens=output_tokens, latency=latency)
     except ModelError as error:
         return error
     except TimeoutError:

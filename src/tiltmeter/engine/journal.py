@@ -19,7 +19,7 @@ from pathlib import Path
 from time import monotonic, time
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from sqlalchemy import Connection, Engine, delete, func, select, update
 from sqlalchemy.exc import DBAPIError
 
@@ -38,8 +38,10 @@ from tiltmeter.engine.database import (
     shown,
 )
 from tiltmeter.errors import InputError
+from tiltmeter.models.base import SERVED
 from tiltmeter.records import Filled
 from tiltmeter.sanitising import storable
+from tiltmeter.yaml_files import first_error
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -50,18 +52,23 @@ PATIENCE = 60.0
 """Seconds to wait for an unavailable server."""
 LONGEST_TEXT = 2**26
 """Maximum number of characters in a text; no model answers that much."""
+LARGEST_NUMBER = 2**31 - 1
+"""Maximum of a whole number in a row, which is the largest that PostgreSQL and the tables of a run can store."""
 _SHORT = 1.0
 """Seconds for which retries are not reported."""
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
-_FETCHED = ("text", "thinking", "finish_reason", "refusal", "input_tokens", "output_tokens", "error_kind", "error_detail", "latency")
+_FETCHED = (
+    *("text", "thinking", "finish_reason", "refusal", "input_tokens", "output_tokens", "error_kind", "error_detail", "latency"),
+    *SERVED,
+)
 """Columns that `Journal.fetch` reads in addition to key and status."""
 _PROCESS = re.compile(r"([^|]*)\|(\d{1,18})\|([^|]*)", re.ASCII)
 """Machine, process ID and start time, as written by `new_owner`."""
 
 _Result = TypeVar("_Result")
 _Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
-_Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
+_Number = Annotated[int, Field(ge=0, le=LARGEST_NUMBER)]
 _Seconds = Annotated[float, Field(ge=0)]
 _log = logging.getLogger("tiltmeter.engine")
 
@@ -89,6 +96,38 @@ class Row(NamedTuple):
     latency: Annotated[_Seconds | None, BeforeValidator(_none_for_nan)] = None
     error_kind: _Text | None = None
     error_detail: _Text | None = None
+    served_model: _Text | None = None
+    served_fingerprint: _Text | None = None
+    served_provider: _Text | None = None
+
+
+def _holds_an_answer(row: Row) -> Row:
+    if row.status == "ok" and row.text is None and row.thinking is None and row.refusal is None and row.finish_reason is None:
+        raise ValueError('its status is "ok" but it has no answer')
+    return row
+
+
+USABLE_ROW: TypeAdapter[Row] = TypeAdapter(
+    Annotated[Row, AfterValidator(_holds_an_answer)], config=ConfigDict(strict=True, val_json_bytes="hex", allow_inf_nan=False)
+)
+"""Validates a row from a tuple, a dictionary or JSON: when it is written, imported, exported or checked."""
+
+
+def flaw_of(error: ValidationError) -> str:
+    """Return why a row is not valid, as the end of a sentence."""
+    first = first_error(error)
+    place = first["loc"][-1] if first["loc"] else ""
+    name = Row._fields[place] if isinstance(place, int) and place < len(Row._fields) else str(place)[:100]
+    match first["type"]:
+        case "missing":
+            return f"it has no {name}; only files written by tiltmeter journal export can be read"
+        case "extra_forbidden":
+            return f"a journal has no column {name}; was it written by a newer Tiltmeter?"
+        case "value_error":
+            return str(first["ctx"]["error"])
+        case "json_invalid":
+            return "it is not valid JSON; is the file complete?"
+    return f"{f'its {name} is not valid' if name else 'it is not a row'}: {first['msg'][0].lower()}{first['msg'][1:]}"
 
 
 class Taken(NamedTuple):
@@ -244,12 +283,16 @@ class Journal:
         -------
         DataFrame
             Columns key (hex), status ("ok", "failed" or "missing"), text, thinking, finish_reason, refusal, input_tokens,
-            output_tokens, error ("kind: detail", null unless failed), latency (seconds).
+            output_tokens, error ("kind: detail", null unless failed), latency (seconds), served_model, served_fingerprint, served_provider
+            (null if the endpoint did not say).
         """
         return self._do(_fetch, keys, reads=True)
 
     def record(self, rows: Sequence[Row]) -> None:
-        """Store finished requests and release the claims on them. Existing answers are never replaced; failures are."""
+        """Store finished requests and release the claims on them. Existing answers are never replaced; failures are.
+
+        A row that is not valid (see `USABLE_ROW`) is stored as a failure of the kind "bad_response", so that it spoils no other row.
+        """
         kept: dict[bytes, Row] = {}
         for row in rows:  # one row per key, as if they were stored one by one: the first answer, or the last failure
             if row.key not in kept or kept[row.key].status != "ok":
@@ -382,10 +425,10 @@ def _release_expired(connection: Connection, expired: dict[str, int]) -> None:
 def _fetch(connection: Connection, keys: Sequence[bytes]) -> DataFrame:
     """Return the table described in `Journal.fetch`."""
     import polars as pl
-    from polars import DataFrame, Float64, Int32, Series, String, col
+    from polars import DataFrame, Float64, Int32, Int64, Series, String, col
 
     schema: dict[str, Any] = {"stored_key": pl.Binary, "status": String, **dict.fromkeys(_FETCHED, String)}
-    schema |= {"input_tokens": Int32, "output_tokens": Int32, "latency": Float64}
+    schema |= {"input_tokens": Int64, "output_tokens": Int64, "latency": Float64}
     results = for_keys(connection, f"SELECT key, status, {', '.join(_FETCHED)} FROM completions WHERE key", sorted(set(keys)))  # noqa: S608
     parts = (DataFrame(list(zip(*result, strict=True)), schema=schema, orient="col") for result in results)
     wanted = DataFrame({"stored_key": Series(keys, dtype=pl.Binary)})
@@ -393,9 +436,11 @@ def _fetch(connection: Connection, keys: Sequence[bytes]) -> DataFrame:
     return wanted.join(found, on="stored_key", how="left", maintain_order="left").select(
         col.stored_key.bin.encode("hex").alias("key"),
         col.status.fill_null("missing"),
-        *_FETCHED[:6],
+        *_FETCHED[:4],
+        col("input_tokens", "output_tokens").cast(Int32, strict=False),  # null for counts that earlier versions stored unchecked
         pl.format("{}: {}", "error_kind", "error_detail").alias("error"),
         "latency",
+        *SERVED,
     )
 
 
@@ -405,4 +450,27 @@ def _sql_text(text: str) -> str:
 
 
 def _storable_row(row: Row) -> Row:
+    """Return a row in the form in which it is stored: the row itself, or a failure in its place if it is not valid."""
+    stored = _in_sql_text(row)
+    flaw = _flaw_in(stored)
+    if flaw is None:
+        return stored
+    detail = f"the answer cannot be stored: {flaw}"
+    return Row(row.key, stored.model, row.sample, "failed", row.attempts, row.created_at, error_kind="bad_response", error_detail=detail)
+
+
+def flaw_in(row: Row) -> str | None:
+    """Return why a row cannot be stored, as the end of a sentence; None if it can."""
+    return _flaw_in(_in_sql_text(row))
+
+
+def _in_sql_text(row: Row) -> Row:
     return Row._make(_sql_text(value) if isinstance(value, str) else value for value in row)
+
+
+def _flaw_in(stored: Row) -> str | None:
+    try:
+        USABLE_ROW.validate_python(stored)
+    except ValidationError as error:
+        return flaw_of(error)
+    return None

@@ -86,7 +86,7 @@ class Engine:
         limits: Limits | None = None,
         progress: Display | None = None,
         prices: Prices | None = None,
-        awaits_retries: bool = True,
+        patience: float | None = None,
     ) -> Tally:
         """Send every request that has no answer in `journal` to `model`, and store the answers there.
 
@@ -99,8 +99,8 @@ class Engine:
         are committed; a second signal ends the run immediately. The method may be called within a running event loop (a notebook): it
         then runs in a separate thread, and Ctrl-C acts like SIGINT.
 
-        Without `awaits_retries`, the run ends one minute after its last answer if all requests that are left have failed
-        before; they have no row in the journal.
+        If the endpoint has only reported overload for `patience` seconds, the method returns with `Tally.postponed`, so that the caller can
+        ask other models first; None: it goes on until the deadline of each request.
 
         Raises
         ------
@@ -110,8 +110,8 @@ class Engine:
             The journal cannot be written (disk full, read-only, locked), or the price file cannot be used.
         """
         with self._placed(model, limits or Limits()) as (placed, bounds):
-            shown, priced = progress or Display(), prices or Prices.load()
-            return run_to_end(Generation(placed, requests, sampling, journal, bounds, shown, priced, awaits_retries=awaits_retries))
+            shown, known = progress or Display(), prices or Prices.load()
+            return run_to_end(Generation(placed, requests, sampling, journal, bounds, shown, known, patience=patience))
 
     def _placed(self, model: Model, limits: Limits) -> AbstractContextManager[tuple[Model, Limits]]:
         """Return the model and the limits in the form that this engine uses."""

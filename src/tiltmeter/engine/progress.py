@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from time import monotonic
@@ -45,6 +45,10 @@ class Tally:
     answered: int = 0
     failed: Counter[str] = field(default_factory=Counter)
     """Requests given up, by the kind of their last error; each is a row with status "failed", which the next run retries."""
+    permanent: Counter[str] = field(default_factory=Counter)
+    """Those among `failed` that fail again if they are repeated: the request, the key or the quota has to be changed first."""
+    permanent_example: str | None = None
+    """The first error among `permanent`, in words."""
     errors: Counter[str] = field(default_factory=Counter)
     """Failed attempts by kind, retried or not."""
     input_tokens: int = 0
@@ -58,6 +62,8 @@ class Tally:
     """The reason why the run ended early, as one sentence; None if it did not."""
     interrupted: bool = False
     """Whether a signal ended the run."""
+    postponed: bool = False
+    """Whether the run ended because the endpoint only reported overload, to be continued after others (see `patience` of `generate`)."""
 
     @property
     def failures(self) -> int:
@@ -72,7 +78,19 @@ class Tally:
     @property
     def complete(self) -> bool:
         """Whether every request has an answer in the journal."""
-        return self.stopped is None and not self.interrupted and not self.failed
+        return self.stopped is None and not (self.interrupted or self.postponed or self.failed)
+
+    @property
+    def only_permanent(self) -> bool:
+        """Whether requests failed, and all of them would fail again if they were repeated."""
+        return bool(self.failed) and self.permanent == self.failed
+
+    def after(self, earlier: Tally) -> Tally:
+        """Return the counts of a postponed call and of this one, which continued it."""
+        sums = ("answered", "input_tokens", "output_tokens", "unmetered", "seconds", "errors")
+        added = {name: getattr(earlier, name) + getattr(self, name) for name in sums}
+        cost = None if self.cost is None or earlier.cost is None else earlier.cost + self.cost
+        return replace(self, **added, cost=cost, held=self.held - earlier.answered)
 
 
 class Snapshot(NamedTuple):

@@ -5,6 +5,9 @@ endpoint first reports overload (429, 503, 529); then it halves, and grows by on
 last cut may cut again, so that one burst of rejections counts once. A pause applies to all requests to the endpoint.
 Rejected alternatives: latency as a signal (answers of very different length look like congestion); a fixed cool-down between cuts (its
 right length depends on the latency of the endpoint).
+
+A request that is rejected again, while others are answered, slows down only itself. A long pause is tested by one request every half
+minute, whose answer ends the pause: an endpoint may ask one prompt to wait for an hour, and answer all others.
 """
 
 from __future__ import annotations
@@ -31,11 +34,14 @@ _OVERLOAD_STATUS = frozenset({429, 503, 529})
 _RESERVED_FILES = 32
 """Files reserved for the journal, tables and libraries, in addition to open files and connections."""
 
+_LONGEST_SLEEP = 1.0
+"""Seconds between looks at a pause, which an answer may end."""
 _FIRST_RETRY = 0.5
 _LONGEST_RETRY = 30.0
 NO_SERVER_AFTER = 3.0
 NOTHING_WORKS_AFTER = 20
 REVOKED_AFTER = 5
+TOO_LONG_AFTER = 3
 _ABOUT_ONE_PROMPT = frozenset({"context_length", "content_filter"})
 _UNREACHED = frozenset({"connection", "proxy"})
 
@@ -69,7 +75,7 @@ class Limits:
     retries: int = 6
     """Retries after transient errors. Waiting for a rate limit does not count; only the deadline ends it."""
     deadline: float = 900.0
-    """Maximum duration of one request with all attempts and waiting times, in seconds."""
+    """Maximum duration of one request with all attempts and waiting times, in seconds; it ends requests that are always throttled."""
 
     def __post_init__(self) -> None:
         for name, least in (("max_connections", 1), ("retries", 0)):
@@ -133,8 +139,12 @@ class _MinuteBudget:
         return moment
 
     def correct(self, surplus: float) -> None:
-        """Account for `surplus` units more (or, if negative, fewer) than reserved."""
-        self._free_at += surplus * self._seconds_each
+        """Account for `surplus` units more (or, if negative, fewer) than reserved; at most a minute's budget for one use.
+
+        A use above the budget of a minute is more than the endpoint allows: the number is wrong, or the next requests are rejected, which
+        slows them down.
+        """
+        self._free_at += min(surplus * self._seconds_each, 60.0)
 
 
 class RateLimit:
@@ -158,6 +168,10 @@ class RateLimit:
         self._mean_output = 256.0
         self.in_flight = 0
         self.paused_until = 0.0
+        self._paused_at = 0.0
+        """When the latest pause began."""
+        self._probe_at = math.inf
+        """From when on one request tests whether a pause is still needed."""
 
     @property
     def width(self) -> int:
@@ -177,10 +191,14 @@ class RateLimit:
             await asyncio.sleep(moment - now)
         while True:
             await self._slots.acquire()
-            wait = self.paused_until - monotonic()
+            now = monotonic()
+            wait = self.paused_until - now
+            if not self._surplus and wait > 0 and now >= self._probe_at:
+                self._probe_at = now + LONGEST_PAUSE
+                wait = 0.0
             if self._surplus or wait > 0:
                 self._free_slot()
-                await asyncio.sleep(wait)
+                await asyncio.sleep(min(wait, _LONGEST_SLEEP))
             else:
                 self.in_flight += 1
                 return
@@ -190,13 +208,18 @@ class RateLimit:
         self.in_flight -= 1
         self._free_slot()
 
-    def succeeded(self, reserved: float, input_tokens: int | None, output_tokens: int | None) -> None:
-        """Note an answer: raise the bound, and correct the token budget by the actual usage."""
+    def succeeded(self, reserved: float, input_tokens: int | None, output_tokens: int | None, sent_at: float = 0.0) -> None:
+        """Note an answer to a request sent at `sent_at`: raise the bound, and correct the token budget by the actual usage.
+
+        An answer to a request that was sent during a pause ends the pause.
+        """
         self._cuts_in_a_row = 0
+        if sent_at > self._paused_at:
+            self.paused_until = 0.0
         if self._width < self._ceiling:
             self._set_width(min(self._width + (1.0 / self._width if self._cut_at else 1.0), float(self._ceiling)))
         if output_tokens is not None:
-            self._mean_output += 0.05 * (output_tokens - self._mean_output)
+            self._mean_output += 0.05 * (min(output_tokens, 4 * self._mean_output) - self._mean_output)  # one wrong number must not lead
             self._tokens.correct((input_tokens or 0) + output_tokens - reserved)
 
     def overloaded(self, sent_at: float, retry_after: float | None) -> None:
@@ -208,8 +231,10 @@ class RateLimit:
             self._cuts_in_a_row += 1
             if retry_after is None:
                 retry_after = random.uniform(0.5, 1.0) * min(LONGEST_PAUSE, 0.5 * 2 ** min(self._cuts_in_a_row, 10))
-        if retry_after is not None:
-            self.paused_until = max(self.paused_until, now + retry_after)
+        if retry_after is not None and now + retry_after > self.paused_until:
+            if self.paused_until <= now:
+                self._paused_at, self._probe_at = now, now + LONGEST_PAUSE
+            self.paused_until = now + retry_after
 
     def _set_width(self, width: float) -> None:
         added = int(width) - int(self._width)
@@ -264,6 +289,7 @@ class Streak:
         self._unreachable_since: float | None = None
         self._reached = False
         self._fatal = 0
+        self._too_long = 0
         self._given_up = 0
         self.worked = False
         """Whether any request was answered, in this run or, according to the journal, before it."""
@@ -271,11 +297,14 @@ class Streak:
     def answered(self) -> None:
         """Note an answer, and reset the counts of failures."""
         self.worked = self._reached = True
-        self._fatal = self._given_up = 0
+        self._fatal = self._given_up = self._too_long = 0
 
     def attempt_failed(self, error: ModelError, now: float) -> str | None:
         """Note a failed attempt at `now` (seconds on any monotonic clock)."""
         if error.retry_after is not None and error.retry_after > self._limits.deadline:
+            self._too_long += 1
+            if self._too_long < TOO_LONG_AFTER:  # it may be about one request
+                return None
             return (
                 f"{self._endpoint} asks to wait {error.retry_after:.0f} s, longer than the deadline of {self._limits.deadline:g} s: "
                 f"run again later; answers received so far are kept ({error})"

@@ -21,6 +21,7 @@ from polars import DataFrame, Float64, Series, String
 from tiltmeter.arrays import Floats, Integers
 from tiltmeter.errors import InputError
 from tiltmeter.features.scoring import (
+    LARGEST,
     DistinctTexts,
     FeatureColumn,
     TextScores,
@@ -155,7 +156,7 @@ class ByFunction(Feature):
     """A function of the user that maps a text to a number, a mapping of names to numbers, or None (no value).
 
     A column whose values are all True or False is a decision (`FeatureColumn.decision`).
-    A text is counted as missing if the function raises an error or returns a number that is not finite.
+    A text is counted as missing if the function raises an error or returns a number that is not finite or larger than LARGEST.
     """
 
     def __init__(self, name: str, function: Callable[[str], Any], place: str) -> None:
@@ -174,7 +175,7 @@ class ByFunction(Feature):
                 for name, value in scores.items():
                     if value is not None:
                         kinds.setdefault(name, set()).add(isinstance(value, bool | np.bool_))
-            except Exception as error:
+            except (Exception, SystemExit) as error:  # the function may call sys.exit
                 # The line of the user's function; empty if the error was not raised there.
                 frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename != __file__]
                 line = f" ({Path(frames[0].filename).name}, line {frames[0].lineno})" if frames else ""
@@ -190,7 +191,7 @@ class ByFunction(Feature):
         return {f"{self.name}_{key}": value for key, value in given.items()} if isinstance(given, Mapping) else {self.name: given}
 
     def _numbers(self, named: Mapping[str, object]) -> dict[str, float]:
-        """Return the numbers by column name; raises TypeError or ValueError if a value is not a finite number."""
+        """Return the numbers by column name; raises TypeError or ValueError if a value is not a usable number."""
         numbers = {}
         for name, value in named.items():
             if value is None:
@@ -200,6 +201,8 @@ class ByFunction(Feature):
             numbers[name] = float(value)  # type: ignore[arg-type]  # the error is the reported reason
             if not math.isfinite(numbers[name]):
                 raise ValueError(f"{name} is {numbers[name]}, not a finite number")
+            if abs(numbers[name]) > LARGEST:
+                raise ValueError(f"{name} is {numbers[name]:g}, more than {LARGEST:g}; scale it")
         return numbers
 
 

@@ -14,6 +14,8 @@ from polars import Int64, Series, String, col, when
 from tiltmeter.arrays import Integers
 from tiltmeter.errors import TiltmeterError
 
+LARGEST = 1e15
+"""Largest absolute value of a feature. Statistics square values, and doubles have no decimals beyond it."""
 AT_ONCE = 1024
 """Number of texts per batch. If the model fails on a batch, the batch is halved repeatedly (about ten times) to find the failing text."""
 
@@ -77,7 +79,7 @@ class TextScores(NamedTuple):
 def score_all(
     rows: Callable[[Sequence[str]], NDArray[np.floating[Any]]], texts: Sequence[str], width: int, *, precise: bool = False
 ) -> TextScores:
-    """Score all texts. A text is missing if the model raises an error for it or returns a number that is not finite.
+    """Score all texts. A text is missing if the model raises an error for it or returns a number that is not finite or above LARGEST.
 
     Parameters
     ----------
@@ -102,18 +104,19 @@ def score_all(
             values[some] = rows([texts[number] for number in some])
         except TiltmeterError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a user's function may call sys.exit
             if len(some) == 1:
                 reasons.append(failure_on_one_line(error))
             else:
                 waiting += [some[len(some) // 2 :], some[: len(some) // 2]]
-    finite = np.isfinite(values).all(axis=1)
-    values[~finite] = np.nan
-    failed = int(len(texts) - finite.sum())
-    return TextScores(values, failed, next(iter(reasons), "the model returned a number that is not finite") if failed else None)
+    usable = (np.abs(values) <= LARGEST).all(axis=1)  # false for NaN and infinite numbers
+    values[~usable] = np.nan
+    failed = int(len(texts) - usable.sum())
+    wrong = f"the model returned a number that is not finite or more than {LARGEST:g}"
+    return TextScores(values, failed, next(iter(reasons), wrong) if failed else None)
 
 
-def failure_on_one_line(error: Exception) -> str:
+def failure_on_one_line(error: BaseException) -> str:
     """Return the type and the message of an error on one line."""
     message = " ".join(str(error).split())
     return f"{type(error).__name__}: {message[:200]}" if message else type(error).__name__

@@ -33,10 +33,10 @@ from tiltmeter.comparing.sides import opened
 from tiltmeter.datasets import Library
 from tiltmeter.errors import EXIT_GATE, EXIT_INCOMPLETE, EXIT_OK, EXIT_PROVIDER, EXIT_UNDECIDED, InputError
 from tiltmeter.gating.rule_files import Limit, Rules
-from tiltmeter.paths import sha256
 from tiltmeter.reports import Result
 from tiltmeter.reports.words import level_words, mark_words
 from tiltmeter.runs import Run, caveats, sentences
+from tiltmeter.runs.checksums import unmatched_tables
 from tiltmeter.runs.opened_run import NARROW, OF_THE_WHOLE
 from tiltmeter.runs.planning import total_items
 from tiltmeter.study import NAMED, SHOWN_BELOW, metric_name
@@ -367,12 +367,9 @@ def _check_caveats(run: Run, rules: Rules) -> list[Check]:
 
 def _findings(run: Run) -> DataFrame:
     """Return the findings of a run; raises InputError if a table does not match run.json, for example after an interrupted write."""
-    findings, tables = run.findings, run.about["tables"]
-    noted = {name: about["sha256"] for name, about in tables.items() if isinstance(about, dict) and "sha256" in about}
-    for name in {"findings": None} | noted:
-        path = run.folder.table_path(name)
-        if path.is_file() and sha256(path) != noted.get(name):
-            raise InputError(f"{run.place}: {name}.parquet does not match run.json; run the study again to recreate both")
+    findings, unmatched = run.findings, unmatched_tables(run.folder)
+    if unmatched:
+        raise InputError(f"{run.place}: {unmatched[0]}.parquet does not match run.json; run the study again to recreate both")
     return findings.with_columns(col("estimate", "low", "high", "p", "q").fill_nan(None), name=metric_name())
 
 

@@ -4,5 +4,17 @@ from tiltmeter.importing.evaluation_logs import MARK, output_of
 from tiltmeter.importing.response_tables import Source, TableInMemory, TextColumns
 from tiltmeter.importing.responses import analyse_responses
 from tiltmeter.importing.stored_runs import analyse_run, refuse_own_texts
+from tiltmeter.importing.verifying import Verification, verify_run
 
-__all__ = ["MARK", "Source", "TableInMemory", "TextColumns", "analyse_responses", "analyse_run", "output_of", "refuse_own_texts"]
+__all__ = [
+    "MARK",
+    "Source",
+    "TableInMemory",
+    "TextColumns",
+    "Verification",
+    "analyse_responses",
+    "analyse_run",
+    "output_of",
+    "refuse_own_texts",
+    "verify_run",
+]

@@ -20,7 +20,7 @@ import polars as pl
 from polars import DataFrame, Int32, String
 
 from tiltmeter.errors import InputError
-from tiltmeter.importing.response_tables import REPETITIONS, ROWS, Source
+from tiltmeter.importing.response_tables import REPETITIONS, ROWS, Source, is_json_list
 from tiltmeter.outside_files import UNREADABLE, json_of, why
 from tiltmeter.paths import is_file
 from tiltmeter.study import Schema
@@ -41,12 +41,15 @@ _ZSTANDARD = 93
 """ZIP method of the compression in Inspect logs; Python supports it from 3.14 on, and before that through a dependency of Inspect."""
 _LARGEST = 2**28
 """Maximum uncompressed size of a file in a log, in bytes; a sample has some thousands."""
+_LARGEST_LOG = 2**30
+"""Maximum uncompressed size of all files in a log, in bytes."""
 _OUTPUT = {**dict.fromkeys(("thinking", "finish_reason", "refusal"), String), "input_tokens": Int32, "output_tokens": Int32}
-_INSPECT_ROWS: Schema = {**ROWS, **_OUTPUT, "status": String, "error": String}
+RESPONSE_ROWS: Schema = {**ROWS, **_OUTPUT, "status": String, "error": String}
+"""Columns of the responses in a log."""
 
 
 @contextmanager
-def _reading(path: Path, what: str) -> Iterator[None]:
+def reading_log(path: Path, what: str) -> Iterator[None]:
     """Convert errors in reading a log to an InputError that names it."""
     try:
         yield
@@ -67,7 +70,7 @@ def is_probe_log(path: Source) -> TypeGuard[Path]:
 
 def read_probe_log(path: Path) -> DataFrame:
     """Return the last state of a probe log: one row per attempt by position of item and prompt, with the metadata as JSON."""
-    with _reading(path, "GenderBench probe log"):
+    with reading_log(path, "GenderBench probe log"):
         with path.open(encoding="utf-8") as file:
             last = [line for line in file if line.strip()][-1]
         state: dict[str, Any] = json_of(last)["probe_state"]
@@ -118,8 +121,8 @@ def _in_our_spelling(value: Any) -> Any:
 
 
 def is_inspect_log(path: Source) -> TypeGuard[Path]:
-    """Return whether a file is an Inspect log, according to its suffix."""
-    return isinstance(path, Path) and path.suffix.lower() in (".eval", ".json")
+    """Return whether a file is an Inspect log, according to its suffix; a JSON list is a table."""
+    return isinstance(path, Path) and (path.suffix.lower() == ".eval" or (path.suffix.lower() == ".json" and not is_json_list(path)))
 
 
 def read_inspect_log(path: Path) -> DataFrame:
@@ -135,12 +138,12 @@ def read_inspect_log(path: Path) -> DataFrame:
     """
     if not is_file(path):
         raise InputError(f"there is no file {path}")
-    with _reading(path, "Inspect log"):
+    with reading_log(path, "Inspect log"):
         pieces = _head_and_samples(path)
         about = next(pieces)
         ours = MARK in (about.get("metadata") or {})
         rows = [_row(sample, ours=ours) | {"model": about.get("model")} for sample in pieces]
-        log = DataFrame(rows, schema=_INSPECT_ROWS)
+        log = DataFrame(rows, schema=RESPONSE_ROWS)
     if log.is_empty():
         raise InputError(f"{path} is an Inspect log without samples (was it written with --no-log-samples?); there is nothing to read")
     return log
@@ -163,6 +166,8 @@ def _head_and_samples(path: Path) -> Iterator[dict[str, Any]]:
                 install = 'pip install "tiltmeter[inspect]"'
                 other = "convert it to JSON (inspect log convert --to json)"
                 raise InputError(f"{path} is compressed with Zstandard; {install}, or {other}") from None
+        if sum(member.file_size for member in archive.infolist()) > _LARGEST_LOG:
+            raise InputError(f"{path} unpacks to more than {_LARGEST_LOG >> 20} MiB; write a log with fewer samples, or several logs")
         names = archive.NameToInfo  # if a sample was written twice, the last version is used
         yield _unpacked(archive, "header.json" if "header.json" in names else "_journal/start.json")["eval"]
         for name in names:

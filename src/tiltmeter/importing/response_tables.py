@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
 import polars as pl
-from polars import DataFrame, Float64, Int64, String, col
+from polars import DataFrame, Float64, Int64, Series, String, col
 
 from tiltmeter.errors import InputError
-from tiltmeter.outside_files import json_of, table_of
+from tiltmeter.features.scoring import LARGEST
+from tiltmeter.outside_files import ROW_TYPE, json_of, table_of, why
 from tiltmeter.paths import is_file
 from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.sanitising import not_utf8
 from tiltmeter.study import conform
-from tiltmeter.user_tables import UserTable
+from tiltmeter.user_tables import ROW, UserTable
 
 ROWS = {"prompt_id": String, "prompt": String, "model": String, "repetition": Int64, "answer": String}
 """Columns of a table of responses after reading; null if the file lacks them."""
 REPETITIONS = range(2**15)
 """Range of the column `repetition` of RESPONSES."""
+_BEGINNING = 4096
+"""Number of bytes of a file from which its kind is found."""
 
 _ALIASES = {
     "answer": ("answer", "response", "completion", "output", "text"),
@@ -99,7 +102,7 @@ def texts_in(folder: Path) -> TableInMemory:
 
 
 def read_responses(path: Source) -> DataFrame:
-    """Return the rows of a file with the columns ROWS; raise InputError with the file and the error in it."""
+    """Return the rows of a file with the columns ROWS and their row numbers; raise InputError with the file and the error in it."""
     table = _read_file(path, [*ROWS, *(alias for aliases in _ALIASES.values() for alias in aliases)])
     for name, aliases in _ALIASES.items():
         if found := next((alias for alias in aliases if alias in table.columns), None):
@@ -117,11 +120,11 @@ def read_responses(path: Source) -> DataFrame:
         wrong = col.repetition.is_not_null() & ~(numbers.is_between(0, REPETITIONS[-1]) & (numbers == numbers.floor())).fill_null(False)
         UserTable.of(path, table).refuse(wrong, "repetition", f"is not a whole number from 0 to {REPETITIONS[-1]:,}")
         table = table.with_columns(numbers)
-    return conform(table, ROWS)
+    return conform(UserTable.of(path, table).rows, {**ROWS, ROW: ROW_TYPE})
 
 
 def read_texts(path: Source, columns: TextColumns) -> DataFrame:
-    """Return the rows of a file: `text`, `identity`, the other columns of TextColumns, `model`, `prompt` and `value:FEATURE`.
+    """Return the rows of a file: `text`, `identity`, the other columns of TextColumns, `model`, `prompt`, `value:FEATURE` and `ROW`.
 
     A feature whose values are all true or false is a decision and stays Boolean.
     """
@@ -141,9 +144,12 @@ def read_texts(path: Source, columns: TextColumns) -> DataFrame:
         if words.count() and words.drop_nulls().is_in(["true", "false"]).all():
             values[f"value:{name}"] = words == "true"  # decisions
             continue
-        numbers = table[name].cast(Float64, strict=False)
+        numbers = _numbers(table[name])
         UserTable.of(path, table).refuse(
             col(name).is_not_null() & numbers.is_null(), name, "is not a number; correct it, or leave it empty"
+        )
+        UserTable.of(path, table).refuse(
+            numbers.abs() > LARGEST, name, f"is more than {LARGEST:g}; correct it, leave it empty, or scale the column"
         )
         values[f"value:{name}"] = numbers.fill_nan(None)
     plain = [name for name in ("model", "prompt") if name in table.columns and not table.schema[name].is_nested()]
@@ -151,9 +157,20 @@ def read_texts(path: Source, columns: TextColumns) -> DataFrame:
     texts = {flag: pl.concat_str([col(one).cast(String) for one in names], separator=", ") for flag, names in chosen.items() if names}
     texts["identity"] = pl.concat_str([col(one).cast(String).str.strip_chars() for one in columns.identity], separator=", ")
     wanted = ("identity", "pair", "text", "location", "name", "cluster", "baseline", "model", "prompt")
-    rows = conform(table.select(**texts), dict.fromkeys(wanted, String)).with_columns(**values)
+    rows = conform(table.select(**texts), dict.fromkeys(wanted, String)).with_columns(UserTable.of(path, table).rows[ROW], **values)
     UserTable.of(path, table).refuse_empty(columns.identity)
     return rows
+
+
+def _numbers(written: Series) -> Series:
+    """Return the numbers in a column, null where a value is not a number; commas are decimal ones if they cannot separate thousands."""
+    numbers = written.cast(Float64, strict=False)
+    if numbers.null_count() == written.null_count() or written.dtype != String:
+        return numbers
+    values = written.drop_nulls().str.strip_chars()
+    if values.str.contains(r"^[+-]?[0-9]+(?:,[0-9]+)?$").all() and values.str.contains(r",(?:[0-9]{1,2}|[0-9]{4,})$|^[+-]?0,").any():
+        return written.str.replace(",", ".", literal=True).str.strip_chars().cast(Float64, strict=False)
+    return numbers
 
 
 def _read_file(path: Source, wanted: Collection[str]) -> DataFrame:
@@ -163,34 +180,56 @@ def _read_file(path: Source, wanted: Collection[str]) -> DataFrame:
     elif not is_file(path):
         raise InputError(f"{path} is a folder; name the file" if path.is_dir() else f"there is no file {path}")
     else:
-        table = table_of(path, dict.fromkeys((".jsonl", ".ndjson"), partial(_read_lines, wanted=wanted)))
+        table = table_of(path, dict.fromkeys((".json", ".jsonl", ".ndjson"), partial(_read_objects, wanted=wanted)))
     if table.is_empty():
         raise InputError(f"{path} has no rows; it needs one for each response")
     UserTable.of(path, table).demand(name for name in table.columns if name in wanted)
     return table
 
 
-def _read_lines(path: Path, wanted: Collection[str]) -> DataFrame:
-    """Read JSON Lines, one object per line; check each value, because text and objects in one column would both become text."""
+def _read_objects(path: Path, wanted: Collection[str]) -> DataFrame:
+    """Read JSON Lines or a JSON list of objects; check each value, because text and objects in one column would both become text."""
     rows: list[dict[str, str | None]] = []
+    for place, row in _objects(path):
+        if not isinstance(row, dict):
+            raise InputError(f"{place} is not an object such as {{'prompt': ..., 'answer': ...}}; write one object per line (JSON Lines)")
+        for name, value in row.items():
+            if name in wanted and isinstance(value, (dict, list)):
+                kind = "an object" if isinstance(value, dict) else "a list"
+                raise InputError(f"{place}: {name!r} is {kind}, not text; give the text itself")
+        rows.append({name: value if value is None or isinstance(value, str) else json.dumps(value) for name, value in row.items()})
+    return DataFrame(rows, schema=dict.fromkeys((name for row in rows for name in row), String))
+
+
+def _objects(path: Path) -> Iterator[tuple[str, object]]:
+    """Yield the place and the content of each line of a JSON Lines file, or of each entry of a JSON list."""
+    if is_json_list(path):
+        try:
+            entries = json_of(path.read_bytes())
+        except (ValueError, RecursionError) as error:
+            if path.suffix.lower() == ".json":
+                raise InputError(f"{path} is not valid JSON ({why(error)}); correct it") from None
+        else:
+            yield from ((f"{path}, entry {number}", entry) for number, entry in enumerate(entries, 1))
+            return
     with path.open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
             place = f"{path}, line {number}"
             try:
-                row = json_of(line)
+                yield place, json_of(line)
             except (ValueError, RecursionError) as error:
                 if line.strip() in ("[", "{"):
                     raise InputError(f"{path} is one JSON value over several lines; write one object per line (JSON Lines)") from None
                 raise InputError(f"{place} is not valid JSON ({error}); correct that line") from None
-            if not isinstance(row, dict):
-                raise InputError(
-                    f"{place} is not an object such as {{'prompt': ..., 'answer': ...}}; write one object per line (JSON Lines)"
-                )
-            for name, value in row.items():
-                if name in wanted and isinstance(value, (dict, list)):
-                    kind = "an object" if isinstance(value, dict) else "a list"
-                    raise InputError(f"{place}: {name!r} is {kind}, not text; give the text itself")
-            rows.append({name: value if value is None or isinstance(value, str) else json.dumps(value) for name, value in row.items()})
-    return DataFrame(rows, schema=dict.fromkeys((name for row in rows for name in row), String))
+
+
+def is_json_list(path: Path) -> bool:
+    """Return whether a file holds a JSON list over one or several lines, not JSON Lines; False if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(_BEGINNING).removeprefix(b"\xef\xbb\xbf").lstrip()
+    except (OSError, ValueError):
+        return False
+    return beginning.startswith(b"[")

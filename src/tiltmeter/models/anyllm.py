@@ -26,6 +26,7 @@ from tiltmeter.models.base import (
 )
 from tiltmeter.models.endpoints import Complaint, base_of, checked_url, clean, complaint_in, model_error, rejects_system_messages
 from tiltmeter.models.http import read_chat_answer
+from tiltmeter.models.served import with_served
 
 OPTIONS: frozenset[str] = frozenset()
 """Options of `create`; all others are vendor extras."""
@@ -121,7 +122,7 @@ class AnyModel(NamedModel):
             answer = (await self._client.acompletion(model=self._model, messages=sent, **parameters)).model_dump(warnings=False)
             failure = reported_failure(answer)
             if failure is None:
-                return read_chat_answer(answer, perf_counter() - started)
+                return with_served(read_chat_answer(answer, perf_counter() - started), answer, self._clean_text)
         except AnswerError as error:
             raise ModelError("bad_response", f"{self._vendor} answered with {self._clean(error)}") from None
         except Exception as error:  # raised by any of about forty packages
@@ -145,7 +146,10 @@ class AnyModel(NamedModel):
         return os.environ.get(str(getattr(self._client, "ENV_API_KEY_NAME", "")), "")
 
     def _clean(self, error: Exception) -> str:
-        return clean(str(getattr(error, "message", None) or error), (self._secret(),))
+        return self._clean_text(str(getattr(error, "message", None) or error))
+
+    def _clean_text(self, text: str) -> str:
+        return clean(text, (self._secret(),))
 
     def _complaint(self, error: Exception) -> Complaint:
         """Return the content of an error of any-llm, which has been reduced to a message and codes."""

@@ -8,8 +8,9 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import index
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, SupportsIndex, TypeAlias, runtime_checkable
 
 from tiltmeter import registry
 from tiltmeter.errors import InputError
@@ -73,7 +74,8 @@ class Completion:
 
     `text` is the answer without reasoning (None if there is none), and `thinking` is the separate reasoning. `refusal` is set if the
     endpoint itself reports a refusal of the model or its filter (a refusal field, a content filter), and None otherwise; refusals in the
-    text are recognised later, by the measures.
+    text are recognised later, by the measures. `served_model`, `served_fingerprint` and `served_provider` are what the endpoint says about
+    who answered; None if it says nothing, as models in this process do.
     """
 
     text: str | None
@@ -84,6 +86,23 @@ class Completion:
     output_tokens: int | None = None
     latency: float = 0.0
     """Seconds from sending the request to reading the end of the answer."""
+    served_model: str | None = None
+    served_fingerprint: str | None = None
+    served_provider: str | None = None
+
+
+SERVED = ("served_model", "served_fingerprint", "served_provider")
+"""Fields of a completion with what the endpoint says about who answered; also columns of the journal and of responses."""
+MOST_TOKENS = 10_000_000
+"""Maximum number of tokens that is credible for one request or answer: the size of the largest context windows."""
+
+
+def token_count(reported: object) -> int | None:
+    """Return a number of tokens that an endpoint reported, or None if it is not a whole number from 0 to `MOST_TOKENS`."""
+    if isinstance(reported, bool) or not isinstance(reported, SupportsIndex):  # the whole numbers of NumPy, too
+        return None
+    number = index(reported)
+    return number if 0 <= number <= MOST_TOKENS else None
 
 
 class ModelError(Exception):
@@ -222,7 +241,7 @@ def request_parameters(sampling: Sampling, sample: int) -> dict[str, Any]:
 # Creation of models from user input ---------------------------------------------------------------------------------------------------
 
 _RESERVED = ("messages", "model", "n", "stream")
-_SECRET = re.compile(r"secret|passw(?:or)?d|passphrase|authori[sz]|credential|bearer|(?:key|keys|keyid|token)$|^x?auth$")
+SECRET_NAME = re.compile(r"secret|passw(?:or)?d|passphrase|authori[sz]|credential|bearer|(?:key|keys|keyid|token)$|^x?auth$")
 """Matches a name without its separators: api_key, hf_token, X-Api-Key, but not max_tokens or stop_token_ids."""
 _NO_SECRETS = frozenset(("prompt_cache_key",))
 _UNSET = ("default", "none", "null", "")
@@ -347,7 +366,7 @@ def refuse_secrets(place: str, name: str, value: Any) -> None:
         elif isinstance(one, list):
             left += one
     for found in names:
-        if found not in _NO_SECRETS and _SECRET.search(re.sub(r"[^a-z0-9]", "", found.lower())):
+        if found not in _NO_SECRETS and SECRET_NAME.search(re.sub(r"[^a-z0-9]", "", found.lower())):
             shown = place if found == name else f"{found!r} in {place}"
             raise InputError(
                 f"{shown} looks like a key or password, which would be written to the files of the run: "

@@ -131,7 +131,7 @@ class FunctionModel(NamedModel):
                 answer = await answer
         except ModelError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # the function may call sys.exit
             detail = f"{self.name}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
             if isinstance(error, ConnectionError | TimeoutError):
                 raise ModelError("connection", detail) from error

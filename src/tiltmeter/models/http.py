@@ -45,6 +45,7 @@ from tiltmeter.models.base import (
     fold_system,
     request_parameters,
     split_system,
+    token_count,
 )
 from tiltmeter.models.connections import CONNECT_SECONDS, Proxy, connection_error, proxy_for
 from tiltmeter.models.endpoints import (
@@ -60,6 +61,7 @@ from tiltmeter.models.endpoints import (
     read_complaint,
     rejects_system_messages,
 )
+from tiltmeter.models.served import with_served
 
 OPTIONS: frozenset[str] = frozenset()
 """Options of `create`; all others are vendor extras."""
@@ -192,7 +194,7 @@ class HttpModel(NamedModel, ABC):
         try:
             answer = answer_object(raw)
             failure = reported_failure(answer)
-            completion = None if failure else self._read(answer, latency)
+            completion = None if failure else with_served(self._read(answer, latency), answer, self._clean)
         except (AnswerError, RecursionError) as error:
             if status == 200:
                 content = str(error) if isinstance(error, AnswerError) else "something that is nested too deeply"
@@ -426,7 +428,9 @@ def _text(value: object) -> str | None:
 
 
 def _tokens(usage: object, *names: str) -> int | None:
-    """Return the sum of the token counts with these names; None if the first one is not valid."""
+    """Return the sum of the token counts with these names; None if the first one is missing, or if one or the sum is not credible."""
     counts = [found_at(usage, name) for name in names]
-    sensible = [count for count in counts if isinstance(count, int) and 0 <= count < 2**31]
-    return sum(sensible) if counts[0] in sensible else None
+    if counts[0] is None:
+        return None
+    given = [token_count(count) for count in counts if count is not None]
+    return None if None in given else token_count(sum(filter(None, given)))

@@ -1,8 +1,10 @@
 """Choice among lettered options (BBQ, GEST, DiversityMedQA, relationship conflicts).
 
-The patterns are data (`data/choice.yaml`), each with an example. The letters of options are marked (<a>); the model's own questions,
-concessions ("although (b) ..."), options that are only acknowledged ("(a) has a point", "and so is (b)"), ruled out ("not (b)") or joined
-to another one ("(a) or (b)") and a copy of the option list are removed. The first of these rules that gives a result decides:
+The patterns are data (`data/choice.yaml`), each with an example. Ticks, headings and tables are written out first (`layout.py`), and
+answers in some other languages are translated ("Antwort: B"). A reply that only gives shares ("A: 10%, B: 70%, C: 20%") chooses none. The
+letters of options are marked (<a>); the model's own questions, concessions ("although (b) ..."), what others would choose ("some would say
+(b)"), options that are only acknowledged ("(a) has a point", "and so is (b)"), ruled out ("not (b)") or joined to another one ("(a) or
+(b)") and a copy of the option list are removed. The first of these rules that gives a result decides:
 
 - final: a declared final choice ("Final answer: (c)", "so the answer is b", a boxed letter); the last one counts;
 - first: the letter at the beginning of the answer, unless another one is declared by the model as its own later ("My answer is (c)");
@@ -19,24 +21,32 @@ answer or in a declaration ("The answer is Mark", "The person who was late is Ma
 Catherine"), or by another letter that is declared ("(c) ... The answer is (a)"); but a later declaration in which letter and words agree
 replaces a letter with the words of another option. What follows a correction ("Wait, actually, (b)") is read alone if it names an option.
 
-A bare "a" is read as a letter only if it cannot be the article. "A:" before the words of another option means "Answer:".
+Two options of which each has its condition ("(a) if he called, otherwise (b)"), that are both possible or both right, or that are declared
+together ("Answer: B, C") are no choice, unless one of them is final or the model's own.
+
+A bare "a" is read as a letter only if it cannot be the article. "A:" before the words of another option, another letter or a sentence means
+"Answer:". If the model goes on with the next question or speaker, and the whole is not read, the first turn is read alone.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, col, lit, when
 
+from tiltmeter.readers.layout import written_out
 from tiltmeter.readers.normalising import any_in, only_one, rewritten, tables
 from tiltmeter.readers.options import LETTERS, MARK, marked
-from tiltmeter.readers.outcomes import corrected, decided, declines
+from tiltmeter.readers.outcomes import corrected, decided, declines, first_turns
 
 _SHORT, _SHORT_UNKNOWN = 30, 80
 """Maximum length of a text in which the only option that is named is chosen, in words; the second one if it says that nothing tells."""
 _ITEMS = 3
 """Number of lines that consist of an option from which a text without letters contains a list."""
+_UNDECIDED = ("undecided between", "both possible", "both right", "each described", "shares")
+"""Signals that the choice is left open."""
 _PLACE = {letter: place for place, letter in enumerate(LETTERS)}
 
 
@@ -58,7 +68,7 @@ def read_choice(answer: Series, option_texts: Series, *, with_rule: bool = False
         One row per answer with the columns `outcome` ("answered", "refused", "unreadable" or "empty") and `label`
         ("a" to "e"; null unless answered).
     """
-    read = corrected(_read, answer, option_texts)
+    read = first_turns(partial(corrected, _read), written_out(answer), option_texts)
     return read if with_rule else read.drop("rule")
 
 
@@ -75,25 +85,26 @@ def _read(answer: Series, option_texts: Series) -> DataFrame:
 def _reduced(table: DataFrame) -> DataFrame:
     """Return the table without what is not chosen in `text`; `named` lists the letters that are left.
 
-    `pair` says whether two options are declared together. `listed` is also true for items of a numbered list.
+    `pair` says whether two options are declared together, each under a condition, or left open, `ends_together` whether the last
+    declaration has two. `listed` is also true for items of a numbered list.
     """
     rows = tables("choice")
     items = col.text.str.count_matches(rows["contradicted"]["numbered lines"].find)
     signals = rows["contradicted"]
     together = col.text.str.contains(signals["together"].find) | col.both.str.contains(signals["together in other words"].find)
     discussed = col.text.str.contains(signals["restated"].find) | (col.in_words & together)
-    declared = rewritten(col.text, [signals["left open"]])
-    pair = pl.any_horizontal(declared.str.contains(signals[name].find) for name in ("several declared", "list declared"))
+    ends = col.text.str.contains(signals["declared together"].find)
     disowned = col.text.str.extract_all(signals["disowned"].find).list.last().str.extract(MARK)
     table = table.with_columns(
         both=rewritten(col.both, [rows["plainer"]["numeral"], rows["plainer"]["joined"]]),
-        pair=pair,
+        pair=_left_open(),
+        ends_together=ends,
         disowned=disowned,
         listed=col.listed | (col.in_words & (items > 1)),
         discussed=discussed,
     )
-    described = rewritten(col.text, rows["described"].values())
-    table = table.with_columns(text=when("in_words").then(described).otherwise("text"))
+    described = {name: rewritten(col.text, rows[name].values()) for name in ("described", "described_letters")}
+    table = table.with_columns(text=when("in_words").then(described["described"]).otherwise(described["described_letters"]))
     item = rows["listed"]["item"].find
     # The stop after an item is the one before the next item.
     apart = col.text.str.replace_all(" . ", " . . ", literal=True)
@@ -104,6 +115,17 @@ def _reduced(table: DataFrame) -> DataFrame:
     return table.with_columns(named=col.text.str.extract_all(MARK))
 
 
+def _left_open() -> Expr:
+    """Return whether two options are declared together, each of them under a condition, or left open."""
+    signals = tables("choice")["contradicted"]
+    declared = rewritten(col.text, [signals["left open"]])
+    together = [declared.str.contains(signals[name].find) for name in ("several declared", "list declared")]
+    undecided = [col.text.str.contains(signals[name].find) for name in _UNDECIDED]
+    conditional = col.text.str.contains(signals["either way"].find) & ~col.text.str.contains(signals["stated first"].find)
+    alternative = ~col.in_words & col.text.str.contains(signals["if another is wrong"].find)
+    return pl.any_horizontal(*together, *undecided, conditional, alternative)
+
+
 def _contradicted() -> Expr:
     """Return whether another signal contradicts the letter in the column `found`."""
     rows = tables("choice")["contradicted"]
@@ -111,7 +133,7 @@ def _contradicted() -> Expr:
     agreed = (col.found == col.agreed).fill_null(False)
     different = pl.any_horizontal((word != col.found).fill_null(False) for word in later) | ((lead != col.found).fill_null(False) & ~agreed)
     behind = pl.any_horizontal((col.found == letter) & _other_words_behind(letter) for letter in LETTERS)
-    several = (col.pair & col.final.is_null() & col.mine.is_null()) | col.several
+    several = (col.pair & col.final.is_null() & col.mine.is_null()) | col.several | col.ends_together
     wrong = different | behind | _another_described() | _another_right() | col.mistaken.list.contains(col.found).fill_null(False)
     disowned = (col.found == col.disowned).fill_null(False) & (col.found != col.unknown).fill_null(True)
     return ((~col.in_words & wrong) | several | disowned).fill_null(False)

@@ -39,8 +39,8 @@ def marked(answer: Series, option_texts: Series) -> DataFrame:
     table = table.with_columns(lettered=_with_letters())
     table = table.with_columns(both=_with_letters_and_words(), copied=_with_stated_words())
     table = table.with_columns(stated=rewritten(col.copied, rows["lists"].values()))
-    # The words of another option behind "A:" are the answer.
-    short = col.lower.str.starts_with(_ANSWER) & col.both.str.contains(r"^<a> : \[[b-e]\](?: [.,:]|$)")
+    # The words of another option or a sentence behind "A:" are the answer.
+    short = col.lower.str.starts_with(_ANSWER) & col.both.str.contains(rows["contradicted"]["short for answer"].find)
     chosen = col.stated.str.contains(MARK)
     table = table.with_columns(short=short.fill_null(False), chosen=chosen, listed=col.lettered.str.contains(MARK) & ~chosen)
     lower = when("short").then(col.lower.str.strip_prefix(_ANSWER)).when("listed").then("stated").otherwise("lower")
@@ -59,8 +59,8 @@ def _lowered(answer: Series, option_texts: Series) -> DataFrame:
     stops = list(rows["stops"].values())
     table = text_table(answer, options=option_texts.cast(pl.List(String)))
     options = {letter: _option(place, stops) for place, letter in enumerate(LETTERS)}
-    table = table.with_columns(mistaken=_mistaken(table))
-    table = table.with_columns(lower=lowered(rewritten(col.text, rows["signs"].values())))
+    table = table.with_columns(text=rewritten(col.text, rows["written"].values()))
+    table = table.with_columns(lower=lowered(col.text), mistaken=_mistaken(table))
     lower = rewritten(col.lower, (*rows["letters"].values(), *stops)).str.strip_chars(" ")
     return table.with_columns(lower=lower, declined=_declined(), **options)
 
@@ -131,8 +131,9 @@ def _options(start: str = "") -> dict[str, Expr]:
 def _with_letters() -> Expr:
     """Return the text in which letters of options are marked."""
     letter_like = pl.any_horizontal(col(letter).str.contains("^  [a-e]  ").fill_null(False) for letter in LETTERS)
-    bare = rewritten(col.lower, tables("choice")["bare"].values())
-    return when(letter_like).then("lower").otherwise(bare)
+    rows = tables("choice")
+    bare = rewritten(col.lower, rows["bare"].values())
+    return when(letter_like).then(rewritten(col.lower, rows["alone_bare"].values())).otherwise(bare)
 
 
 def _without_letter_off_the_list() -> Expr:

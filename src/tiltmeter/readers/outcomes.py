@@ -76,13 +76,38 @@ def corrected(read: Callable[..., DataFrame], answer: Series, *factors: Series) 
     """
     patterns = [row.find for row in tables("writing")["corrections"].values()]
     later = text_table(answer).select(pl.coalesce(col.text.str.extract(pattern) for pattern in patterns))["text"]
-    rows = later.is_not_null().arg_true()
-    read_at_all = read(answer, *factors)
+    return read_again(read, later, *factors, first=read(answer, *factors))
+
+
+def first_turns(read: Callable[..., DataFrame], answer: Series, *factors: Series) -> DataFrame:
+    """Return what a reader finds, or, where that is no label, what it finds in the first turn if the model writes the next ones as well.
+
+    Parameters
+    ----------
+    read
+        The reader: a function of answers and factors that returns `outcome`, `label` and further columns.
+    answer
+        Strings, nulls allowed.
+    factors
+        Further arguments of the reader, each with a value per answer.
+    """
+    found = read(answer, *factors)
+    patterns = [row.find for row in tables("writing")["turns"].values()]
+    parts = DataFrame({"answer": answer.cast(String)}).select(pl.coalesce(col.answer.str.extract(pattern) for pattern in patterns))[
+        "answer"
+    ]
+    unread = DataFrame({"part": parts, "outcome": found["outcome"]}).select(when(outcome="unreadable").then("part"))["part"]
+    return read_again(read, unread, *factors, first=found)
+
+
+def read_again(read: Callable[..., DataFrame], part: Series, *factors: Series, first: DataFrame) -> DataFrame:
+    """Return the results of a reader, replaced by those for parts of the answers where the part is not null and has a label."""
+    rows = part.is_not_null().arg_true()
     if not len(rows):
-        return read_at_all
-    again = read(later[rows], *(factor[rows] for factor in factors)).with_columns(row=rows)
+        return first
+    again = read(part[rows], *(factor[rows] for factor in factors)).with_columns(row=rows)
     again = again.filter(col.label.is_not_null())
-    return read_at_all.with_row_index("row").update(again, on="row").drop("row")
+    return first.with_row_index("row").update(again, on="row").drop("row")
 
 
 def free_texts(answers: DataFrame) -> DataFrame:

@@ -1,6 +1,7 @@
 """Yes or no (agreement with statements, decisions about people, stress in posts).
 
-The patterns are data (`data/yes_no.yaml`), each with an example. `translations` turn answers in other languages into English. `steps`
+The patterns are data (`data/yes_no.yaml`), each with an example. Ticks, boxes, headings and tables are written out first (`layout.py`).
+`translations` turn answers in other languages into English. `steps`
 remove text that is not part of the answer: restated alternatives ("yes or no"), quotations, the model's own questions, conditions ("if it
 can be explained, then yes"), concessions ("although some would say yes") and opinions of others; the rest is split into clauses. A clause
 means yes or no if a pattern of the tables `yes` or `no` matches all of it: it consists of that word only ("I would say a clear no", "yes,
@@ -21,19 +22,25 @@ office should not grant") or by talk about the reply ("no, you must not answer l
 
 What follows a correction ("Wait, actually, yes") is read alone if it is an answer.
 
+Opposite answers under opposite conditions ("approve if she has savings, otherwise deny") are unreadable. If both yes and no are found,
+concessions are removed: a "yes" that only grants something ("I disagree. Yes, there are differences") and a "no" that only limits a yes. If
+the model goes on with the next question or speaker, and the whole is not read, the first turn is read alone.
+
 A text that declines is a refusal unless it contains a plain yes or no, or states agreement after "however" or a similar word ("However, I
 disagree").
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import polars as pl
 from polars import DataFrame, Expr, Int64, Series, col, lit, when
 
+from tiltmeter.readers.layout import written_out
 from tiltmeter.readers.normalising import any_in, any_of, lowered, rewritten, tables, text_table
-from tiltmeter.readers.outcomes import conceded, corrected, decided, declines
+from tiltmeter.readers.outcomes import conceded, corrected, decided, declines, first_turns, read_again
 
 _LONG = 80
 """Length above which a text is long, in words."""
@@ -61,8 +68,14 @@ def read_yes_no(answer: Series, about: About = "statement", *, with_rule: bool =
         One row per answer with the columns `outcome` ("answered", "refused", "unreadable" or "empty") and `label`
         ("yes", "no"; null unless answered).
     """
-    read = corrected(lambda answers: _read(answers, about), answer)
-    return read if with_rule else read.drop("rule")
+    answers = written_out(answer)
+    read = partial(corrected, partial(_read, about=about))
+    found = first_turns(read, answers)
+    concessions = tables("yes_no")["concessions"].values()
+    without = DataFrame({"answer": answers}).select(answer=rewritten(col.answer, concessions))["answer"]
+    conceding = (without != answers) & (found["outcome"] == "unreadable")
+    found = read_again(read, without.set(~conceding.fill_null(False), None), first=found)
+    return found if with_rule else found.drop("rule")
 
 
 def _read(answer: Series, about: About) -> DataFrame:

@@ -12,13 +12,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from polars import DataFrame, col
+from polars import DataFrame, String, col
 
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Engine, Keys, Limits, Prices, Request, Tally, open_display, open_engine, open_journal
 from tiltmeter.errors import ProviderError, TiltmeterError
 from tiltmeter.models import Message, Model, Sampling
+from tiltmeter.models.base import SERVED
 from tiltmeter.runs.places import journal_of_runs, runs_root
+from tiltmeter.runs.served import served_in
 from tiltmeter.sanitising import printable, redacted
 from tiltmeter.study import Classifier, Encoder, NotRun, find_encoder
 
@@ -96,7 +98,7 @@ class Asker:
         return Prices.load()
 
     def ask(
-        self, model: Model, requests: Iterable[Request], sampling: Sampling, count: int, label: str, *, awaits_retries: bool = True
+        self, model: Model, requests: Iterable[Request], sampling: Sampling, count: int, label: str, patience: float | None = None
     ) -> Tally:
         """Send requests to a model, show the progress, and return the counts and costs.
 
@@ -106,8 +108,8 @@ class Asker:
             Number of requests.
         label
             Label of the progress display.
-        awaits_retries
-            See `tiltmeter.engine.Engine.generate`.
+        patience
+            Seconds without an answer after which an overloaded endpoint is left, to be asked again later; see `Engine.generate`.
         """
         limits = self._asking.limits or Limits()
         with open_display(self._asking.display, count, label) as progress:
@@ -119,7 +121,7 @@ class Asker:
                 limits=limits,
                 progress=progress,
                 prices=self.prices,
-                awaits_retries=awaits_retries,
+                patience=patience,
             )
 
 
@@ -138,6 +140,13 @@ class RunJudge:
         self._accepted: set[str] = set()
         """Schemas that the endpoint has accepted, as JSON."""
         self._rejects_schemas = False
+        self._served: dict[str, list[str | None]] = {}
+        """What the endpoint said about who answered, by the key of the request."""
+
+    @property
+    def served(self) -> list[dict[str, Any]]:
+        """What the endpoint said it served; see `served_in`."""
+        return served_in(DataFrame(list(self._served.values()), schema=dict.fromkeys(SERVED, String), orient="row").lazy())
 
     @property
     def name(self) -> str:
@@ -222,6 +231,7 @@ class RunJudge:
         """Return the rows of the journal, one for each conversation."""
         key_of = Keys(self.model.fingerprint, sampling)
         found = self._asker.journal.fetch([key_of(messages, 0) for messages in conversations])
+        self._served.update((key, served) for key, *served in found.filter(status="ok").select("key", *SERVED).iter_rows())
         return found.select("key", "status", col.text.alias("answer"), "error")
 
 

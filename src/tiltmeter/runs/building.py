@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 from polars import DataFrame
 
-from tiltmeter.benchmarks.builder import Builder, Spec, read_spec
+from tiltmeter.benchmarks.builder import Builder, LocalHosts, Spec, read_spec
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.models import Sampling
@@ -53,6 +53,7 @@ def build(
     home: str | Path = ".",
     tools: RunTools,
     offline: bool = False,
+    local: LocalHosts = False,
     progress: Callable[[StageResult], None] | None = None,
 ) -> Built:
     """Build a benchmark: keywords, pages, sentences, prompts, replacements, branches.
@@ -73,6 +74,8 @@ def build(
         The judge for keywords, articles, questions and replacements, and the sentence encoder, if the spec uses them.
     offline
         Do not download anything.
+    local
+        Whether pages may be fetched from hosts of this machine or its network, or a function of the hosts that decides it.
     progress
         Called with each finished stage.
 
@@ -89,7 +92,7 @@ def build(
     folder = Path(out)
     _check_folder(folder, spec)
     store = StageStore(folder / "stages", {"benchmark": folder / "benchmark.parquet"}, of_run=False)
-    stages = Builder(spec, Path(home), Path(cache), offline=offline).stages
+    stages = Builder(spec, Path(home), Path(cache), offline=offline, local=local).stages
     makers = {table: stage for stage in stages for table in stage.tables}
     with writable(folder, ELSEWHERE), only_writer(folder):
         for place in (folder, folder / "stages"):
@@ -116,6 +119,7 @@ def build_benchmark(
     judge: Judging | None = None,
     asking: Asking | None = None,
     offline: bool = False,
+    local: LocalHosts = False,
     progress: Callable[[StageResult], None] | None = None,
 ) -> Built:
     """Build the benchmark of a spec in the folder `out`; repeat the call to resume an interrupted build.
@@ -137,7 +141,7 @@ def build_benchmark(
         raise InputError(f"{folder} is a file; give the name of a folder with --out")
     with (asking or Asking()).open() as asker:
         tools = RunTools(library, None if chosen is None else RunJudge(*chosen, asker), asker.engine)
-        return build(read, out=folder, home=home, cache=library.cache / PAGES, tools=tools, offline=offline, progress=progress)
+        return build(read, out=folder, home=home, cache=library.cache / PAGES, tools=tools, offline=offline, local=local, progress=progress)
 
 
 def _check_folder(out: Path, spec: Spec) -> None:

@@ -15,6 +15,7 @@ from tiltmeter.errors import (
     ConstrainedRefusals,
     MixedDefinitions,
     OneName,
+    ServedModels,
     UnconstrainedAnswers,
     Underpowered,
     Ungraded,
@@ -23,6 +24,7 @@ from tiltmeter.errors import (
 from tiltmeter.runs.opened_run import Run, load
 from tiltmeter.runs.problems import unconstrained
 from tiltmeter.runs.refusals import changed_refusals
+from tiltmeter.runs.served import served_sentences
 from tiltmeter.sanitising import printable, redacted
 from tiltmeter.study import WITH_CONSTRAINED, metric_name
 
@@ -58,6 +60,8 @@ def caveats(runs: Run | str | Path | Sequence[Run | str | Path]) -> DataFrame:
 def _of_run(run: Run) -> list[DataFrame]:
     found = [_one("incomplete", problem) for problem in run.problems]
     found += [_one(UnconstrainedAnswers.code, sentence) for sentence in unconstrained(run.folder)]
+    served = DataFrame(list(served_sentences(run.about)), schema={"model": String, "sentence": String}, orient="row")
+    found.append(served.with_columns(code=pl.lit(ServedModels.code)))
     changes = DataFrame(list(changed_refusals(run.folder, run.about)), schema=_CHANGES, orient="row")
     found.append(changes.with_columns(code=pl.lit(ConstrainedRefusals.code)))
     key = run.findings.filter("key", col.wording.is_null()).with_columns(number=metric_name())

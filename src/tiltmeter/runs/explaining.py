@@ -17,7 +17,7 @@ from tiltmeter.readers.outcomes import READING_RULE
 from tiltmeter.registry import check_known
 from tiltmeter.runs.counterparts import factors_of
 from tiltmeter.runs.evidence import resting_on
-from tiltmeter.runs.folder import RunFolder, without_foreign
+from tiltmeter.runs.folder import RunFolder, reading, without_foreign
 from tiltmeter.runs.reading_quality import labels_of
 from tiltmeter.study import MEASURES, NAMED, RESPONSES, metric_name
 
@@ -248,7 +248,8 @@ def _counted_findings(
 
 def _selects(folder: RunFolder, evidence: str, measures: LazyFrame) -> bool:
     """Return whether the evidence of a finding selects any of these measures."""
-    count: int = resting_on(folder, evidence, measures).select(pl.len()).collect().item()
+    with reading(folder.path):
+        count: int = resting_on(folder, evidence, measures).select(pl.len()).collect().item()
     return count > 0
 
 

@@ -1,10 +1,11 @@
-"""Conversion of tables from run folders of the first edition to the current columns."""
+"""Conversion of tables from run folders of earlier versions to the current columns."""
 
 from __future__ import annotations
 
 import polars as pl
-from polars import LazyFrame, col, lit, when
+from polars import LazyFrame, String, col, lit, when
 
+from tiltmeter.models.base import SERVED
 from tiltmeter.runs.validation import COLUMNS
 from tiltmeter.study import GRADES, conform
 
@@ -27,8 +28,10 @@ _RENAMED = {
 def upgraded(table: str, lazy: LazyFrame) -> LazyFrame:
     """Return a table with the current columns; a current table is returned unchanged."""
     columns = lazy.collect_schema()
-    if table == "responses" and "key" in columns and "request_id" not in columns:
-        return lazy.rename({"key": "request_id"})
+    if table == "responses":
+        if "key" in columns and "request_id" not in columns:
+            lazy = lazy.rename({"key": "request_id"})
+        return lazy.with_columns(lit(None, String).alias(name) for name in SERVED if name not in columns)
     if table in ("statistics", "disparities", "groups") and "feature" in columns and "calibrated" not in columns:
         suffix = "_calibrated"
         return lazy.with_columns(col.feature.str.strip_suffix(suffix), calibrated=col.feature.str.ends_with(suffix))

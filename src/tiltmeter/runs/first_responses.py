@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from zlib import crc32
 
 import numpy as np
@@ -35,6 +35,8 @@ FIRST = 20
 """Number of responses to a part after which it can be stopped; a part that needs no more is not examined."""
 FEWEST = 10
 """Number of first responses without which nothing is concluded (the others are still being repeated)."""
+PATIENCE = 60.0
+"""Seconds without an answer after which the first responses of an overloaded endpoint are left for later; most rate limits are shorter."""
 CUT_SHORT = 0.1
 """Share of the first responses to a part that were cut off while thinking from which on the limit of tokens is raised."""
 
@@ -63,6 +65,12 @@ class Requested:
     stopped: Sequence[Fault] = ()
     accepted: Sequence[Fault] = ()
     failed_in_stopped: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def tally_of_others(self) -> Tally:
+        """The counts without the failures of the parts that were stopped."""
+        failed, permanent = (counts - self.failed_in_stopped for counts in (self.tally.failed, self.tally.permanent))
+        return replace(self.tally, failed=failed, permanent=permanent)
 
 
 # -- which responses are the first -------------------------------------------------------------------------------------
@@ -128,9 +136,11 @@ class FirstResponses:
             return Tally(self._model.name)
         requests = pipeline.requests_of(self._attempts)
         label = f"{self._model.name}: first responses"
-        tally = self._asker.ask(self._model, requests, sampling, len(requests), label, awaits_retries=False)
+        tally = self._asker.ask(self._model, requests, sampling, len(requests), label, patience=PATIENCE)
+        tally.postponed = False  # what was left is requested with the others
         if tally.done < tally.total:
-            tally.failed.clear()  # some were left for later, and those that failed are requested again with them
+            tally.failed.clear()
+            tally.permanent.clear()
         return tally
 
     def rest(self, sampling: Sampling, stopped: Collection[str], tally: Tally) -> Iterator[Request]:
@@ -210,6 +220,7 @@ def request_all(
     *,
     may_raise: bool,
     note: Callable[[str], None],
+    patience: float | None = None,
 ) -> Requested:
     """Request all responses of a model that are not in the journal, the first ones of each part first.
 
@@ -221,6 +232,8 @@ def request_all(
         Whether the limit of tokens may be raised for a model that is cut off while it is thinking.
     note
         Shows a sentence.
+    patience
+        Seconds without an answer after which an overloaded endpoint is left, to be asked again later; see `Engine.generate`.
 
     Raises
     ------
@@ -232,7 +245,7 @@ def request_all(
     first = FirstResponses(folder, resolved, parts, asker, model)
     if getattr(model, "recorded", False) or not first.are_examined:
         attempts = pipeline.count_attempts(folder)
-        return Requested(asker.ask(model, pipeline.requests(folder, model), sampling, attempts, model.name), sampling)
+        return Requested(asker.ask(model, pipeline.requests(folder, model), sampling, attempts, model.name, patience), sampling)
     tally = first.request(sampling)
     faults, short_of_tokens = first.examine(sampling)
     spent = Tally(model.name)
@@ -248,12 +261,13 @@ def request_all(
             spent, tally, sampling, faults = tally, later, raised, later_faults
         spent.total -= spent.failures  # a failure with another limit is none of this run
         spent.failed.clear()
+        spent.permanent.clear()
     if not is_finished(tally):
         return Requested(_sum(spent, tally), sampling)
     accepted, stopped = _decided(model.name, faults, folder, asker, note)
     names = [fault.part for fault in stopped]
     if not first.is_all(names):
-        later = asker.ask(model, first.rest(sampling, names, tally), sampling, first.count_rest(names), model.name)
+        later = asker.ask(model, first.rest(sampling, names, tally), sampling, first.count_rest(names), model.name, patience)
         tally = _with_first(later, tally)
     return Requested(_sum(spent, tally), sampling, stopped, accepted, first.failures(sampling, names))
 
@@ -286,11 +300,13 @@ def _with_first(later: Tally, first: Tally) -> Tally:
 
 def _sum(first: Tally, second: Tally) -> Tally:
     """Return the sums of two tallies; how a run ended is that of the second."""
-    counts = ("total", "held", "repeated", "answered", "failed", "errors", "input_tokens", "output_tokens", "unmetered", "seconds")
+    outcomes = ("total", "held", "repeated", "answered", "failed", "permanent", "errors")
+    counts = (*outcomes, "input_tokens", "output_tokens", "unmetered", "seconds")
     summed = Tally(second.model, **{name: getattr(first, name) + getattr(second, name) for name in counts})
     costs = [tally.cost for tally in (first, second) if tally.cost is not None]
     summed.cost = sum(costs) if costs else None
-    summed.stopped, summed.interrupted = second.stopped, second.interrupted
+    summed.stopped, summed.interrupted, summed.postponed = second.stopped, second.interrupted, second.postponed
+    summed.permanent_example = second.permanent_example or first.permanent_example
     return summed
 
 

@@ -105,9 +105,11 @@ class RunFolder:
         lazy = self.scan(table)
         with reading(self.table_path(table)):
             found = lazy.collect()
-        if table == "findings" and (fault := check_findings(found)):
+        if table != "findings":
+            return found
+        if fault := check_findings(found):
             raise InputError(f"{self.named(self.table_path(table))} is damaged: {fault}; {REMEDY}")
-        return found
+        return found.fill_nan(None)
 
     def beside(self, attempts: DataFrame, table: str, *columns: str | Expr) -> DataFrame:
         """Add columns of a table of prompts or attempts to some attempts; raise InputError as `scan` does."""

@@ -17,6 +17,7 @@ from tiltmeter.blocks import RANGES, UNDECIDED, Block, Callout, Details, Headlin
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
 from tiltmeter.registry import did_you_mean
 from tiltmeter.reports import Report
+from tiltmeter.runs.checksums import unmatched_sentence
 from tiltmeter.runs.counterparts import counterparts
 from tiltmeter.runs.evidence import resting_on
 from tiltmeter.runs.explaining import Explanation, explained_attempt
@@ -27,8 +28,9 @@ from tiltmeter.runs.plain_findings import present_findings
 from tiltmeter.runs.problems import unconstrained
 from tiltmeter.runs.reading_quality import reading_blocks, reading_quality
 from tiltmeter.runs.refusals import changed_refusals
+from tiltmeter.runs.served import served_sentences
 from tiltmeter.runs.two_definitions import TABLE, definition_blocks
-from tiltmeter.runs.validation import COLUMNS, check_columns
+from tiltmeter.runs.validation import COLUMNS, REMEDY, check_columns, check_values
 from tiltmeter.study import NAMED, Finding, beside, metric_name
 
 if TYPE_CHECKING:
@@ -167,8 +169,11 @@ class Run(reports.Result):
         if name not in self.folder.stages():
             return DataFrame(schema=COLUMNS[name])
         found = self.table(name)
-        check_columns(name, found.schema, f"{self.place}: the table {name}")
-        return found
+        place = f"{self.place}: the table {name}"
+        check_columns(name, found.schema, place)
+        if wrong := check_values(found):
+            raise InputError(f"{place} is damaged: {wrong}; {REMEDY}")
+        return found.fill_nan(None)
 
     @property
     def examples(self) -> DataFrame:
@@ -501,6 +506,9 @@ def blocks_of(
     chosen = [col(name) == value for name, value in (only or {}).items() if value is not None]
     notes = [Callout(f"{sentence}.") for run in runs for sentence in unconstrained(run.folder, *chosen)]
     notes += [Callout(f"{change.sentence}.") for run in runs for change in changed_refusals(run.folder, run.about, *chosen)]
+    wanted = (only or {}).get("model")
+    served = [sentence for run in runs for model, sentence in served_sentences(run.about) if wanted in (None, model)]
+    notes += [Callout(f"{sentence}.") for sentence in served]
     read = [block for run in runs for block in reading_blocks(run.folder, run.findings.filter(*chosen))]
     presented = [block for study in studies for block in _presented(RunsView(runs, study, beside or {}, only or {}))]
     details = [block for block in read if isinstance(block, Details)]
@@ -538,8 +546,12 @@ def titles_of(run: Run) -> dict[str, str]:
 
 
 def report_of(runs: Sequence[Run], beside: Mapping[str, DataFrame] | None = None) -> Report:
-    """Return one or more runs in the form that renderers accept: the content of each run.json, and the blocks; see `blocks_of`."""
-    return Report([run.about for run in runs], blocks_of(runs, beside))
+    """Return one or more runs in the form that renderers accept: the content of each run.json, and the blocks.
+
+    The blocks are those of `blocks_of`, after a sentence for each run with a table that does not match its run.json.
+    """
+    unmatched = [sentence for run in runs if (sentence := unmatched_sentence(run.folder)) is not None]
+    return Report([run.about for run in runs], [*(Callout(f"{sentence}.") for sentence in unmatched), *blocks_of(runs, beside)])
 
 
 def _suite(study: str) -> Any:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+from polars import String
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError
 
 from tiltmeter import registry
@@ -20,6 +22,7 @@ from tiltmeter.records import Filled, Record
 from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.study import Part, Settings, Study
 from tiltmeter.user_functions import explained, file_of, load_from_file
+from tiltmeter.user_tables import dates_among
 from tiltmeter.yaml_files import first_error, read_yaml, shortened
 
 INFORMATION = ("models", "responses", "inputs", "judged_by", "columns", "scored")
@@ -240,10 +243,14 @@ def _in_file(name: str) -> Study | None:
         raise InputError(f"{name} is a folder; name the file in it, such as {path / 'study.yaml'}")
     if path.suffix == ".py" and path.is_file():
         raise InputError(f"{name} is a Python file; name the probe in it: {name}:NAME")
-    if path.suffix.lower() in (".csv", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".gz"):
+    if path.suffix.lower() in (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".gz"):
         from tiltmeter.probes.table_probe import TableProbe
 
-        return study_of(TableProbe(re.sub(r"\W+", "_", path.stem).lower(), table_of(path), name), name)
+        table = table_of(path)
+        probe = TableProbe(re.sub(r"\W+", "_", path.stem).lower(), table, name)
+        if note := dates_among(name, table["group"].cast(String)):
+            print(f"note: {note}", file=sys.stderr)
+        return study_of(probe, name)
     return None
 
 

@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from tiltmeter.errors import InputError
 from tiltmeter.outside_files import UNREADABLE, csv_of, unreadable
 from tiltmeter.paths import is_file, sha256
+from tiltmeter.reports.files import as_written
 from tiltmeter.runs.folder import ELSEWHERE, add_piece, json_digest, merge
 from tiltmeter.safe_writing import writable
 from tiltmeter.study import Judge, Stage, StageTable, conform
@@ -272,6 +273,8 @@ ASIDE = ".making."
 def read_table(path: Path, wanted: StageTable, label: str | None = None) -> DataFrame:
     """Read a user's table (CSV or Parquet) that replaces the table of a stage.
 
+    Apostrophes before texts that look like formulas, which `export` writes, are removed from CSV files.
+
     Parameters
     ----------
     label
@@ -289,6 +292,8 @@ def read_table(path: Path, wanted: StageTable, label: str | None = None) -> Data
         raise InputError(f"{label}: unknown kind of file {path.suffix!r}; give .csv or .parquet")
     try:
         table = csv_of(path) if suffix == ".csv" else pl.read_parquet(path, glob=False)
+        if suffix == ".csv":
+            table = table.with_columns(as_written(name) for name, kind in table.schema.items() if kind == String)
         UserTable.of(label, table).demand(wanted.required)
         table = conform(table, wanted.columns).with_columns(col(name).fill_null(value) for name, value in wanted.fill.items())
     except UNREADABLE as error:

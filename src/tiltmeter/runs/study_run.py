@@ -5,9 +5,8 @@ from __future__ import annotations
 import platform
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace as with_fields
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -19,7 +18,7 @@ from polars import Series, String
 
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Keys, Tally
-from tiltmeter.errors import InputError, ProviderError
+from tiltmeter.errors import InputError, ProviderError, UnanswerableError
 from tiltmeter.models import Model, Sampling
 from tiltmeter.runs import pipeline as steps
 from tiltmeter.runs.asked_models import has_room_to_think
@@ -35,8 +34,11 @@ from tiltmeter.runs.planning import size_sentence
 from tiltmeter.runs.problems import close_parts, count_responses, measured_title, unread, what_is_missing
 from tiltmeter.runs.refusals import count_free_refusals
 from tiltmeter.runs.resolving import Resolved
+from tiltmeter.runs.served import served_to
 from tiltmeter.study import DESIGN, Part, Study
 
+PATIENCE = 30.0
+"""Seconds without an answer after which other models are asked before a model whose endpoint only reports overload."""
 EXAMINED = 1_000
 """Number of requests that are searched for error messages at a time."""
 
@@ -153,7 +155,10 @@ class RunInProgress:
         judge = self._judge
         names = dict.fromkeys(getattr(model, "catalogued", None) for model in self._models)
         files_of_models = [self._library.entry(name) for name in names if name is not None]
-        judged = judge and identity(judge.model, judge.sampling) | {"stages": [paid_for(tally) for tally in judge.tallies]}
+        judged = judge and identity(judge.model, judge.sampling) | {
+            "stages": [paid_for(tally) for tally in judge.tallies],
+            "served": judge.served,
+        }
         document = {
             "tiltmeter": version("tiltmeter"),
             "python": platform.python_version(),
@@ -168,7 +173,7 @@ class RunInProgress:
             "complete": not self.problems,
             "problems": self.problems,
             "engine": self._asker.engine.name,
-            "models": models,
+            "models": [{**model, **served_to(self.folder, model["name"])} for model in models],
             "judged_by": judged,
             "seconds": self.clock.seconds,
             **further,
@@ -267,6 +272,8 @@ def _generate_all(
 ) -> tuple[dict[str, Requested], dict[str, ProviderError]]:
     """Send the requests to each model in turn; return what became of them, and the errors of models without any answer, by model name.
 
+    A model whose endpoint only reports overload does not hold up the others: it is continued after them.
+
     Raises
     ------
     ProviderError
@@ -275,17 +282,24 @@ def _generate_all(
     requested: dict[str, Requested] = {}
     silent: dict[str, ProviderError] = {}
     note = _no_note if asker.display in DISPLAYS_WITHOUT_NOTES else partial(print, file=sys.stderr)
-    for model, sampling in models:
+    waiting = [(model, sampling, PATIENCE if len(models) > 1 else None) for model, sampling in models]
+    while waiting:
+        model, sampling, patience = waiting.pop(0)
         steps.learn(model, parts, folder)
         is_of_method = has_room_to_think(resolved) and sampling.max_tokens == resolved.sampling.max_tokens
         may_raise = is_of_method and not fixed_length
         try:
-            of_model = request_all(folder, resolved, parts, asker, model, sampling, may_raise=may_raise, note=note)
+            of_model = request_all(folder, resolved, parts, asker, model, sampling, may_raise=may_raise, note=note, patience=patience)
+            if model.name in requested:
+                of_model = with_fields(of_model, tally=of_model.tally.after(requested[model.name].tally))
             tally = of_model.tally
-            if tally.failures and not (tally.answered or tally.held or tally.interrupted):
+            if tally.postponed:
+                waiting.append((model, sampling, None))
+            elif tally.failures and not (tally.answered or tally.held or tally.interrupted):
                 raise _no_answer(model, of_model.sampling, folder, asker, tally)
         except ProviderError as error:
             silent[model.name] = error
+            requested.pop(model.name, None)  # the counts of a postponed call, without any answer
             continue
         requested[model.name] = of_model
         if tally.interrupted:
@@ -309,7 +323,8 @@ def _no_answer(model: Model, sampling: Sampling, folder: RunFolder, asker: Asker
         return PromptsTooLong(f"{model.endpoint} answered none of {tally.failures:,} requests: {too_long_words(errors, 'all prompts')}")
     if kind == "connection":
         return ProviderError(f"no server answers at {model.endpoint}: start it, or check the address ({detail})")
-    return ProviderError(f"{model.endpoint} answered none of {tally.failures:,} requests, the last with {kind}: {detail}")
+    reason = UnanswerableError if tally.only_permanent else ProviderError
+    return reason(f"{model.endpoint} answered none of {tally.failures:,} requests, the last with {kind}: {detail}")
 
 
 def _first_errors(model: Model, sampling: Sampling, folder: RunFolder, asker: Asker) -> Series:
@@ -334,24 +349,27 @@ def _missing(
     """Return sentences about the missing responses of one model."""
     again = "run the same command again to "
     if error is not None:
-        advice = "" if isinstance(error, PromptsTooLong) else f"; {again}retry"
+        advice = f"; {again}retry"
+        if isinstance(error, PromptsTooLong):
+            advice = ""
+        elif isinstance(error, UnanswerableError):
+            advice = f"; correct this, then {again}retry"
         return [f"{name}: nothing measured: {error}{advice}"]
     if requested is None:
         return [f"{what_is_missing(study, became, name, 'not started, because the run was interrupted')}; {again}resume"]
-    tally, stopped_parts = requested.tally, [fault.part for fault in requested.stopped]
+    tally, stopped_parts = requested.tally_of_others, [fault.part for fault in requested.stopped]
     by_fault = problems_of(name, requested.stopped)
-    failures = tally.failed - requested.failed_in_stopped
-    failed = _failed(failures, "{wanted}")
+    failed = _failed(tally, "{wanted}")
     unanswerable = too_long(folder, study, name, without=stopped_parts)
     if tally.interrupted or tally.stopped:
         stopped = "interrupted" if tally.interrupted else "stopped early"
         because = f": {tally.stopped}".replace("{", "{{").replace("}", "}}") if tally.stopped else ""
         happened = f"{stopped} after {{found}} of {{wanted}} {{unit}}{because}" + (f"; {failed}" if failed else "")
-        return [f"{what_is_missing(study, became, name, happened)}; {again}resume", *by_fault, *unanswerable]
+        first = "correct this, then " if tally.stopped and tally.only_permanent else ""
+        return [f"{what_is_missing(study, became, name, happened)}; {first}{again}resume", *by_fault, *unanswerable]
     if not failed:
         return by_fault
-    advice = "" if set(failures) == {CONTEXT} else f"; {again}retry {'the others' if unanswerable else 'them'}"
-    return [what_is_missing(study, became, name, failed) + advice, *by_fault, *unanswerable]
+    return [what_is_missing(study, became, name, failed) + _advice(tally), *by_fault, *unanswerable]
 
 
 def identity(model: Model, sampling: Sampling) -> dict[str, Any]:
@@ -365,10 +383,21 @@ def paid_for(tally: Tally) -> dict[str, Any]:
     return {name: getattr(tally, name) for name in counts}
 
 
-def _failed(failures: Counter[str], of: str) -> str:
+def _advice(tally: Tally) -> str:
+    """Return what to do about failed answers, as the end of a sentence: only failures that may pass are to be repeated."""
+    others = tally.permanent.total() - tally.permanent[CONTEXT]  # prompts that are too long have a sentence of their own
+    advice = ""
+    if others and tally.permanent_example:
+        advice = f"; {others:,} of them will fail again unless the cause is corrected ({tally.permanent_example})"
+    if tally.only_permanent:
+        return advice
+    return f"{advice}; run the same command again to retry {'the others' if tally.permanent else 'them'}"
+
+
+def _failed(tally: Tally, of: str) -> str:
     """Return a phrase with the number of failed answers by kind; empty if none failed."""
-    kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(failures.items()))
-    return f"{failures.total():,} of {of} answers failed ({kinds})" if kinds else ""
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(tally.failed.items()))
+    return f"{tally.failures:,} of {of} answers failed ({kinds})" if kinds else ""
 
 
 def _judge_problems(tally: Tally) -> Iterator[str]:
@@ -376,8 +405,8 @@ def _judge_problems(tally: Tally) -> Iterator[str]:
         yield "interrupted; run the same command again to resume"
     if tally.stopped:
         yield f"stopped early: {tally.stopped}"
-    if failed := _failed(tally.failed, f"{tally.total:,}"):
-        yield f"{failed}; run the same command again to retry them"
+    if failed := _failed(tally, f"{tally.total:,}"):
+        yield f"{failed}{_advice(tally)}"
 
 
 def check_models(models: Sequence[Model]) -> None:

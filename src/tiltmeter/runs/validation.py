@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
 import polars as pl
-from polars import DataFrame, String, col
+from polars import DataFrame, Float64, String, col
 from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, ValidationError
 
+from tiltmeter.blocks import MARKS, RANGES, UNDECIDED, UNGRADED
 from tiltmeter.errors import InputError
-from tiltmeter.study import DESIGN, EXAMPLES, FINDINGS, GRADES, MEASURES, NAMED, OUTCOMES, RESPONSES, Schema
+from tiltmeter.sanitising import shortened
+from tiltmeter.study import DESIGN, EXAMPLES, FINDINGS, GRADES, MEASURES, NAMED, OUTCOMES, RESPONSES, UNITS, Schema
 from tiltmeter.yaml_files import first_error
 
 REMEDY = "run the study again to recreate it"
@@ -70,11 +72,21 @@ class TallyEntry(_Open):
     cost: Number | None
 
 
+class ServedEntry(_Open):
+    """What an endpoint said it served, and the number of responses."""
+
+    model: str | None
+    fingerprint: str | None
+    provider: str | None
+    responses: int
+
+
 class ModelEntry(_Open):
     """A model under test."""
 
     name: str
     tally: TallyEntry | None = None
+    served: list[ServedEntry] = []
 
 
 class RoundEntry(_Open):
@@ -89,6 +101,7 @@ class JudgeEntry(_Open):
     name: str
     sampling: dict[str, Any]
     stages: list[RoundEntry]
+    served: list[ServedEntry] = []
 
 
 class RunDocument(_Open):
@@ -162,12 +175,58 @@ def check_columns(table: str, schema: Mapping[str, pl.DataType], place: str) -> 
             raise InputError(f"{place} is damaged: its column {name!r} has the type {schema[name]} instead of {kind}; {REMEDY}")
 
 
+_KNOWN: Mapping[str, Collection[str]] = {
+    "mark": (*MARKS, *RANGES, UNDECIDED, UNGRADED),
+    **dict.fromkeys(("mark_best", "mark_worst"), MARKS),
+    "unit": UNITS,
+}
+"""Columns of findings with a fixed set of values."""
+_SHARES = ("level", "p", "q")
+"""Columns of findings between 0 and 1."""
+_NEVER_NAN = (*_SHARES, "null_value")
+"""Columns of findings that are null, never NaN, if there is no value."""
+_ROUNDING = 1e-9
+LARGEST = 1e100
+"""Largest absolute value of a number in a table of numbers: larger ones overflow where they are squared."""
+
+
+def check_values(table: DataFrame) -> str | None:
+    """Return a description of the first value of a table that no page can show: an infinite or huge number, an unknown word.
+
+    NaN is accepted for estimates and intervals: it is read as a missing value.
+
+    Parameters
+    ----------
+    table
+        Findings, or another table with columns of findings.
+    """
+    for name, kind in table.schema.items():
+        if kind == Float64:
+            lowest, highest = (0.0, 1.0) if name in _SHARES else (-LARGEST, LARGEST)
+            accepted = table[name].is_between(lowest - _ROUNDING, highest + _ROUNDING)
+            wrong = (~(accepted if name in _NEVER_NAN else accepted | table[name].is_nan())).arg_true()
+            if len(wrong):
+                value = table[name][wrong[0]]
+                return f"row {wrong[0] + 1}: {name} is {value:g}, not a number between {lowest:g} and {highest:g}"
+        elif name in _KNOWN and kind == String:
+            unknown = (~table[name].is_in(list(_KNOWN[name]))).arg_true()
+            if len(unknown):
+                word = shortened(table[name][unknown[0]], 40)
+                return f"row {unknown[0] + 1}: {name} is {word!r}, which is not one of {', '.join(_KNOWN[name])}"
+    return None
+
+
 def check_findings(findings: DataFrame) -> str | None:
     """Return a description of the first error in the findings, or None if they are valid."""
     for name in _FILLED:
         empty = findings[name].is_null().arg_true()
         if len(empty):
             return f"row {empty[0] + 1} has no {name}"
+    if wrong := check_values(findings):
+        return wrong
+    has_low, has_high = (findings[name].fill_nan(None).is_not_null() for name in ("low", "high"))
+    if len(half := (has_low != has_high).arg_true()):
+        return f"row {half[0] + 1} has only one end of its interval"
     if not findings.select(pl.all_horizontal(col("attempts", *OUTCOMES) >= 0).all()).item():
         return "a count is negative"
     duplicates = findings.select("study", "part", "model", *NAMED).is_duplicated().arg_true()

@@ -21,6 +21,7 @@ from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
 from tiltmeter.models.base import ALLOWED
 from tiltmeter.probes import DEFINITIONS, HARMS, Probe
+from tiltmeter.runs.conditions import ConditionError, parsed_condition
 from tiltmeter.runs.folder import without_foreign
 from tiltmeter.stats import Sample, Statistic, SummaryOptions as Options, summarise
 from tiltmeter.study import OUTCOMES, RESPONSES, Settings
@@ -186,10 +187,12 @@ def _check_numbers(probe: Probe, require: Requirement, measures: DataFrame, tabl
     found, grades = tables["findings"], tables["grades"]
     keys, computed = {metric.name for metric in probe.metrics if metric.key}, set(found.filter("key")["metric"])
     require(keys == computed, f"every key metric must be computed, including {sorted(keys ^ computed)[:1]}")
-    context = pl.SQLContext(measures=measures)
     for row in found.with_columns(grades["range_low", "range_high"]).iter_rows(named=True):
         metric = row["metric"]
-        count = context.execute(f"SELECT COUNT(*) AS n FROM measures WHERE {row['evidence']}", eager=True)["n"].item()  # noqa: S608
+        try:
+            count = measures.filter(parsed_condition(row["evidence"], {"measures": measures.lazy()}, "measures")).height
+        except ConditionError as error:
+            require(False, f"the evidence of {metric} must be a condition on its attempts: {error}")
         require(count == row["attempts"], f"the evidence of {metric} must select its {row['attempts']} attempts, not {count}")
         if row["estimate"] is not None:
             inside = row["range_low"] <= row["estimate"] <= row["range_high"]

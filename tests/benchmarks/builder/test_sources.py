@@ -121,6 +121,9 @@ def test_mistakes_about_files(tmp_path: Path, name: str, text: str | None, sente
         read_files({"Coffee": [str(tmp_path / name)]})
 
 
+HERE = ("127.0.0.1",)
+
+
 def test_given_addresses(tmp_path: Path) -> None:
     pdf(tmp_path / "d.pdf", ["Water is wet."])
     files = {
@@ -133,7 +136,7 @@ def test_given_addresses(tmp_path: Path) -> None:
     places = [*files, "/lost", "/shaky", "/tea.html#part"]
     with WikiServer(Wiki(), lambda page, nth: Fault(status=503) if page == "/shaky" else None, files) as server:
         urls = {"A": [server.root + place for place in places], "B": [server.root + "/tea.html", "http://127.0.0.1:9/x"]}
-        options: dict[str, Any] = {"cache": tmp_path / "cache", "manners": Manners(rate=1000, pause=0.01, tries=3)}
+        options: dict[str, Any] = {"cache": tmp_path / "cache", "manners": Manners(rate=1000, pause=0.01, tries=3, local=HERE)}
         found, again = page_set(read_urls(urls, **options)), page_set(read_urls(urls, **options))
         assert {page: times for page, times in server.asked.items() if times > 1} == {"/i.png": 2, "/lost": 2, "/shaky": 6}
     assert again.pages.equals(found.pages)

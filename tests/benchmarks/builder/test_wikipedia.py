@@ -22,7 +22,8 @@ from tiltmeter.benchmarks.benchmark_tables import PAGES
 from tiltmeter.benchmarks.builder import Manners, MediaWiki, PageSet, WebClient, Wikipedia, collect_pages, page_set
 from tiltmeter.errors import InputError, ProviderError
 
-QUICK = Manners(rate=1000, connections=8, pause=0.01, timeout=5)
+HERE = ("127.0.0.1",)
+QUICK = Manners(rate=1000, connections=8, pause=0.01, timeout=5, local=HERE)
 
 
 def religions() -> Wiki:
@@ -142,7 +143,7 @@ def test_a_page_is_listed_once_whatever_it_is_called(tmp_path: Path) -> None:
     ids=["500", "502", "429", "503-date", "html", "maxlag", "ratelimited", "cut", "slow"],
 )
 def test_what_passes_is_tried_again(tmp_path: Path, fault: Fault) -> None:
-    manners = Manners(rate=1000, pause=0.01, timeout=4 if fault.delay else 60)
+    manners = Manners(rate=1000, pause=0.01, timeout=4 if fault.delay else 60, local=HERE)
     with WikiServer(religions(), lambda page, nth: fault if nth == 1 else None) as server:
         found = pages_of("Islam", server, tmp_path, manners=manners)
     assert found.pages["status"].to_list() == ["ok"]
@@ -169,7 +170,7 @@ def test_huge_pages(tmp_path: Path) -> None:
         found = pages_of("Huge", server, tmp_path / "1")
         assert time.process_time() - started < 8
         assert found.texts[f"{server.root}/wiki/Huge"].count("\n\n") == 29_999
-        tight = Manners(rate=1000, largest=100_000, pause=0.01)
+        tight = Manners(rate=1000, largest=100_000, pause=0.01, local=HERE)
         found = pages_of({"H": ["Huge"], "S": ["Small"]}, server, tmp_path / "2", manners=tight)
     assert statuses(found) == {("H", "Huge"): "failed", ("S", "Small"): "ok"}
     assert "larger than 100000 bytes" in found.pages["problem"][0]
@@ -178,7 +179,7 @@ def test_huge_pages(tmp_path: Path) -> None:
 def test_the_rate_is_respected_also_when_told_to_wait(tmp_path: Path) -> None:
     wiki, titles = numbered(12, "<p>Text.</p>")
     throttled = Fault(status=429, headers={"Retry-After": "1"})
-    manners = Manners(rate=25, connections=3, pause=0.01, contact="someone@example.org")
+    manners = Manners(rate=25, connections=3, pause=0.01, contact="someone@example.org", local=HERE)
     with WikiServer(wiki, lambda page, nth: throttled if page == "P5" and nth == 1 else None, delay=0.05) as server:
         found = pages_of(titles, server, tmp_path, manners=manners)
     assert set(found.pages["status"]) == {"ok"}
@@ -204,7 +205,7 @@ import sys
 from pathlib import Path
 from tiltmeter.benchmarks.builder import Manners, Wikipedia, collect_pages
 titles = {f"P{n}": [f"P{n}"] for n in range(40)}
-collect_pages(titles, Wikipedia(api=sys.argv[1]), cache=Path(sys.argv[2]), manners=Manners(rate=200, connections=4))
+collect_pages(titles, Wikipedia(api=sys.argv[1]), cache=Path(sys.argv[2]), manners=Manners(rate=200, connections=4, local=["127.0.0.1"]))
 """
 
 

@@ -398,7 +398,17 @@ def test_pages_of_a_wiki_are_fetched_once_for_keywords_and_sentences(home: Path)
             "keywords": {"similar": True, "keep": 2},
             "sources": {"wikipedia": {"api": server.api, "rate": 100}},
         }
-        done = built(home, spec=spec, encoder=Letters)
+        with pytest.raises(InputError, match=r"sources\.wikipedia\.api names 127\.0\.0\.1, on this machine or its network; add --local"):
+            built(home, spec=spec, encoder=Letters)
+        assert not server.asked
+        questions: list[Sequence[str]] = []
+
+        def asked(hosts: Sequence[str]) -> bool:
+            questions.append(hosts)
+            return True
+
+        done = built(home, spec=spec, encoder=Letters, local=asked)
+        assert questions == [["127.0.0.1"]]  # once, for keywords and pages
         assert server.delivered == {"siteinfo": 1, "Chad": 1, "Republic of Mali": 1}
     assert set(done.benchmark["source_tag"]) == {"wikipedia"}
     assert counts(done).keys() == {"Chad", "Mali"}

@@ -74,7 +74,7 @@ def with_log(path: Path) -> Iterator[sqlite3.Connection]:
 def insert(connection: sqlite3.Connection, rows: list[Row]) -> None:
     """One transaction."""
     connection.execute("BEGIN")
-    connection.executemany(f"INSERT INTO completions ({', '.join(Row._fields)}) VALUES ({', '.join('?' * 15)})", [one[:15] for one in rows])
+    connection.executemany(f"INSERT INTO completions ({', '.join(Row._fields)}) VALUES ({', '.join('?' * len(Row._fields))})", rows)
     connection.execute("COMMIT")
 
 
@@ -129,7 +129,7 @@ BAD = {
     "its status is not valid: input should be 'ok' or 'failed'": "status = 'maybe'",
     'its status is "ok" but it has no answer': "text = NULL, finish_reason = NULL",
     "its created_at is not valid: input should be greater than or equal to 0": "created_at = -1",
-    "its output_tokens is not valid: input should be greater than or equal to 0": "output_tokens = -4",
+    "its attempts is not valid: input should be greater than or equal to 0": "attempts = -4",
 }
 
 

@@ -34,7 +34,7 @@ from .spec import (
     read_table as read_table,
     schema_json as schema_json,
 )
-from .stages import Builder as Builder
+from .stages import Builder as Builder, LocalHosts as LocalHosts
 from .web import (
     Manners as Manners,
     MediaWiki as MediaWiki,

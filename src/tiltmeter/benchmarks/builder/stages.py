@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import permutations
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, permutations
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,6 +45,9 @@ REPLACEMENTS: Schema = {
 LEFT_OUT: Schema = {"root": String, "target": String, "word": String, "reason": String}
 """Words without a counterpart from the judge, with the reason."""
 
+LocalHosts = bool | Callable[[Sequence[str]], bool]
+"""Whether hosts of this machine or its network may be asked: yes, no, or a function of the hosts, called before the first request."""
+
 
 class Builder:
     """The stages that build the benchmark of one spec.
@@ -59,10 +62,12 @@ class Builder:
         Folder for fetched pages.
     offline
         Whether fetching pages is forbidden.
+    local
+        Whether pages may be fetched from hosts of this machine or its network; see `LocalHosts`.
     """
 
-    def __init__(self, spec: Spec, home: Path, cache: Path, *, offline: bool = False) -> None:
-        self._spec, self._home, self._cache, self._offline = spec, home, cache, offline
+    def __init__(self, spec: Spec, home: Path, cache: Path, *, offline: bool = False, local: LocalHosts = False) -> None:
+        self._spec, self._home, self._cache, self._offline, self._local = spec, home, cache, offline, local
         self._branch = spec.branch or Branch()
 
     @property
@@ -182,6 +187,22 @@ class Builder:
                 f"or remove {key} from the spec"
             )
 
+    def _allowed_hosts(self, key: str, urls: Iterable[str]) -> list[str]:
+        """Return the hosts of the URLs that are on this machine or its network; raises InputError if they may not be read."""
+        from tiltmeter.benchmarks.builder.addresses import local_hosts  # requires an extra
+
+        hosts = local_hosts(urls)
+        if not hosts:
+            return []
+        if callable(self._local):
+            self._local = self._local(hosts)
+        if not self._local:
+            raise InputError(
+                f"{key} names {', '.join(hosts)}, on this machine or its network; add --local (in Python local=True) to read pages there, "
+                "or remove the address from the spec"
+            )
+        return hosts
+
     # Keywords, pages and sentences
 
     def _saged(self) -> SagedTiers | None:
@@ -231,12 +252,14 @@ class Builder:
         return join_keywords(*found)
 
     def _wiki_pages(self, tools: Tools, wiki: Wikipedia) -> list[FoundPage]:
-        from tiltmeter.benchmarks.builder.web import collect_pages  # requires an extra
+        from tiltmeter.benchmarks.builder.web import Manners, collect_pages  # requires an extra
 
         self._check_online("sources.wikipedia")
         titles = {name: concept.wikipedia or [name] for name, concept in self._spec.sought.items()}
         encoder = self._encoder(tools, "sources.wikipedia.pages") if wiki.depth else None
-        return collect_pages(titles, wiki, cache=self._cache, encoder=encoder)
+        allowed = self._allowed_hosts("sources.wikipedia.api", [wiki.api])
+        manners = Manners(rate=wiki.rate, contact=wiki.contact, local=allowed)
+        return collect_pages(titles, wiki, cache=self._cache, encoder=encoder, manners=manners)
 
     def _pages(self, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
         """Collect files, web pages, wiki pages and written articles of all concepts, with their texts."""
@@ -245,10 +268,11 @@ class Builder:
         found = read_files(files, licence=sources.licence, home=self._home)
         urls = {name: [*concept.urls, *sources.urls] for name, concept in spec.sought.items()}
         if any(urls.values()):
-            from tiltmeter.benchmarks.builder.web import read_urls
+            from tiltmeter.benchmarks.builder.web import Manners, read_urls
 
             self._check_online("sources.urls")
-            found += read_urls(urls, cache=self._cache, licence=sources.licence)
+            allowed = self._allowed_hosts("sources.urls", chain.from_iterable(urls.values()))
+            found += read_urls(urls, cache=self._cache, licence=sources.licence, manners=Manners(local=allowed))
         if sources.wikipedia is not None:
             found += self._wiki_pages(tools, sources.wikipedia)
         if sources.written is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -23,7 +23,9 @@ import aiohttp
 import pydantic_core
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_random
+from yarl import URL
 
+from tiltmeter.benchmarks.builder.addresses import LOCAL, PublicResolver, leads_to_local, same_server
 from tiltmeter.benchmarks.builder.sources import KINDS, FoundPage, SourcePage, page_of, read_document, read_html
 from tiltmeter.benchmarks.builder.spec import Wikipedia
 from tiltmeter.errors import InputError, ProviderError
@@ -35,6 +37,10 @@ from tiltmeter.study import Encoder
 T = TypeVar("T")
 _FORMAT = "3"
 """Version of the cache format, to be increased when the stored content changes."""
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_MOST_REDIRECTS = 10
+_SHOWN = 200
+"""Maximum number of characters of an address in a message."""
 
 
 class FetchError(Exception):
@@ -69,6 +75,8 @@ class Manners:
     """Maximum size of a reply in bytes."""
     contact: str | None = None
     """Contact (an e-mail address or a URL) sent in the User-Agent header; Wikimedia asks for one."""
+    local: Collection[str] = ()
+    """Hosts of this machine or its network from which given addresses may be fetched. Pages of other servers never lead there."""
 
 
 class HttpReply(NamedTuple):
@@ -119,6 +127,7 @@ class WebClient:
             timeout=aiohttp.ClientTimeout(total=self._manners.timeout),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=True,
+            connector=aiohttp.TCPConnector(resolver=PublicResolver(self._manners.local)),
         )
         return self
 
@@ -196,13 +205,7 @@ class WebClient:
                 while (seconds := self._next_turn[server] - monotonic()) > 0:
                     await asyncio.sleep(seconds)
                 self._next_turn[server] = monotonic() + 1 / self._manners.rate
-                async with self._session.get(url, params=params or None) as response:
-                    body = bytearray()
-                    async for chunk in response.content.iter_chunked(2**16):
-                        body += chunk
-                        if len(body) > self._manners.largest:
-                            raise FetchError(f"the page is larger than {self._manners.largest} bytes")
-                    return HttpReply(str(response.url), response.status, response.headers, bytes(body), response.charset)
+                return await self._follow(url, params)
         except aiohttp.ClientConnectorError as error:
             reason = printable(str(error.__cause__ or error), one_line=True)
             raise UnreachableError(f"cannot connect to {error.host}:{error.port} ({reason})") from None
@@ -210,6 +213,41 @@ class WebClient:
             raise TransientError(f"no complete reply within {self._manners.timeout:g} seconds") from None
         except (aiohttp.ClientError, OSError) as error:
             raise TransientError(f"the connection was lost ({type(error).__name__})") from None
+
+    async def _follow(self, url: str, params: Mapping[str, str]) -> HttpReply:
+        """Request a URL, and those to which it redirects; raises FetchError if one of them must not be requested."""
+        if URL(url).raw_host not in self._manners.local and await asyncio.to_thread(leads_to_local, url):
+            raise FetchError(f"its host is {LOCAL}")
+        for _ in range(_MOST_REDIRECTS + 1):
+            async with self._session.get(url, params=params or None, allow_redirects=False) as response:
+                place = response.headers.get("Location")
+                if response.status not in _REDIRECTS or place is None:
+                    return HttpReply(str(response.url), response.status, response.headers, await self._body(response), response.charset)
+                url, params = await _redirected(str(response.url), place), {}
+        raise FetchError(f"it redirects more than {_MOST_REDIRECTS} times")
+
+    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+        body = bytearray()
+        async for chunk in response.content.iter_chunked(2**16):
+            body += chunk
+            if len(body) > self._manners.largest:
+                raise FetchError(f"the page is larger than {self._manners.largest} bytes")
+        return bytes(body)
+
+
+async def _redirected(url: str, place: str) -> str:
+    """Return the URL to which a page redirects; raises FetchError if it is not an HTTP address, or is a local one of another server."""
+    try:
+        target = urljoin(url, place)
+        web_address = URL(target).scheme in ("http", "https") and bool(URL(target).raw_host)
+    except ValueError:
+        web_address = False
+    shown = printable(redacted(target if web_address else place), one_line=True)[:_SHOWN]
+    if not web_address:
+        raise FetchError(f"it redirects to {shown}, which is not an address of a web page")
+    if not same_server(url, target) and await asyncio.to_thread(leads_to_local, target):
+        raise FetchError(f"it redirects to {shown}, which is {LOCAL}; such redirects are not followed")
+    return target
 
 
 def checked_address(url: str, meaning: str) -> str:

@@ -167,13 +167,13 @@ def _renamed_columns(path: Path, table: DataFrame) -> DataFrame:
         if name not in table.columns:
             raise InputError(f"{path} has no column {name!r} ({did_you_mean(name, given, _MISSPELT) if given else 'it has no columns'})")
     absent = [name for name in BENCHMARK if name not in table.columns]
-    for extra in (name for name in table.columns if name not in BENCHMARK):
+    for extra in (name for name in table.columns if name not in (*BENCHMARK, ROW)):
         if close := difflib.get_close_matches(extra.lower(), absent, 1, _ALMOST):
             raise InputError(f"{path}: unknown column {extra!r}; did you mean {close[0]}? Otherwise rename it to a less similar name")
     # SAGED's two kinds of prompts have different column names.
     kind = "question" if "questions" in used else "continuation" if "prompts" in used else None
     filled = {name: lit(kind if name == "kind" else None, String) for name in absent}
-    return table.with_columns(**filled).select(list(BENCHMARK))
+    return table.with_columns(**filled).select(*BENCHMARK, *({ROW} & set(given)))
 
 
 def _typed_columns(path: Path, table: DataFrame) -> DataFrame:

@@ -391,7 +391,8 @@ def _size_on_disk(connection: Connection) -> int:
     """Return the size of a journal in bytes, including free space."""
     file = sqlite_file(connection.engine.url)
     if file is None:
-        return sum(int(connection.execute(select(func.pg_total_relation_size(table.name))).scalar_one()) for table in tables.sorted_tables)
+        present = [table.name for table in tables.sorted_tables if connection.dialect.has_table(connection, table.name)]
+        return sum(int(connection.execute(select(func.pg_total_relation_size(name))).scalar_one()) for name in present)
     beside = (file, log_of(file), file.with_name(f"{file.name}-shm"))
     return sum(path.stat().st_size for path in beside if path.exists())
 

@@ -20,10 +20,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Connection, delete, func, or_, select, update
 
 from tiltmeter.engine.database import claims, completions, for_keys, refuse_another_program, shown, version_of
-from tiltmeter.engine.journal import ORPHANED, Row, open_journal
+from tiltmeter.engine.journal import LARGEST_NUMBER, ORPHANED, USABLE_ROW, Row, flaw_of, open_journal
 from tiltmeter.engine.upkeep.holdings import (
     ALONE,
     WITH_LOG,
@@ -36,7 +36,7 @@ from tiltmeter.engine.upkeep.holdings import (
     reading,
     require_idle,
 )
-from tiltmeter.engine.upkeep.transfer import USABLE_ROW, batches, flaw_of, stored_rows
+from tiltmeter.engine.upkeep.transfer import batches, stored_rows
 from tiltmeter.errors import InputError
 
 _MOST_COMPLAINTS = 20
@@ -93,6 +93,8 @@ class Repaired(NamedTuple):
     """Number of invalid rows removed."""
     aside: Path | None
     """New path of the damaged file (with its log), or of the log of another file."""
+    corrected: int = 0
+    """Number of rows of a sound file that were kept without a token count that was not valid."""
 
     @property
     def lost(self) -> int:
@@ -188,7 +190,8 @@ def _row_problems(connection: Connection) -> tuple[list[Problem], list[Any]]:
 
 
 def _remove_unusable(where: str | Path, say: Say) -> Repaired:
-    """Remove invalid rows, and claims without an owner, from a sound database."""
+    """Remove invalid rows, and claims without an owner, from a sound database; invalid token counts become unknown."""
+    corrected = 0
     with opened_to_read(where) as engine, reading(engine) as connection:
         (problems, keys), rows = _row_problems(connection), _count(connection)
     if problems:
@@ -196,10 +199,22 @@ def _remove_unusable(where: str | Path, say: Say) -> Repaired:
             require_idle(engine, say)
             with engine.begin() as connection:
                 connection.execute(delete(claims).where(ORPHANED))
+                corrected = _forget_invalid_counts(connection)
+                _, keys = _row_problems(connection)
                 for _ in for_keys(connection, "DELETE FROM completions WHERE key", keys):
                     pass
                 rows = _count(connection)
-    return Repaired(shown(engine.url), "bad rows" if problems else "sound", rows, None, len(keys), None)
+    return Repaired(shown(engine.url), "bad rows" if problems else "sound", rows, None, len(keys), None, corrected)
+
+
+def _forget_invalid_counts(connection: Connection) -> int:
+    """Set invalid token counts to null, because a paid answer is worth more than its count; return the number of rows with one."""
+    counts = completions.c.input_tokens, completions.c.output_tokens
+    wrong = [or_(count < 0, count > LARGEST_NUMBER) for count in counts]  # in SQLite, texts and bytes are larger than any number
+    rows = connection.execute(select(func.count()).select_from(completions).where(or_(*wrong))).scalar_one()
+    for count, is_wrong in zip(counts, wrong, strict=True):
+        connection.execute(update(completions).where(is_wrong).values({count: None}))
+    return int(rows)
 
 
 def _examine_file(file: Path | None) -> _Examined:
@@ -294,7 +309,9 @@ def _copy_readable(damaged: sqlite3.Connection, file: Path, keep: Callable[[list
 
 def _readable_rows(damaged: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
     """Yield the row number and the values of every row that can be read, in order."""
-    query = f"SELECT rowid, {', '.join(Row._fields)} FROM completions WHERE rowid BETWEEN ? AND ? ORDER BY rowid"  # noqa: S608 - constant names
+    present = {column[1] for column in damaged.execute("PRAGMA table_info(completions)")}
+    columns = ", ".join(name if name in present else "NULL" for name in Row._fields)
+    query = f"SELECT rowid, {columns} FROM completions WHERE rowid BETWEEN ? AND ? ORDER BY rowid"  # noqa: S608 - constant names
     ranges = [(1, 2**63 - 1)]
     failures = 0
     while ranges and failures < _MOST_FAILURES:

@@ -7,22 +7,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count, islice
 from pathlib import Path
-from typing import IO, Annotated, Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 import polars as pl
 from polars import DataFrame, Float64, Int64, String, col
 from polars.io.plugins import register_io_source
-from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic import ValidationError
 from sqlalchemy import Connection, literal_column, or_, select
 
-from tiltmeter.engine.database import completions, parse_url, shown
-from tiltmeter.engine.journal import LONGEST_TEXT, Row, open_journal
+from tiltmeter.engine.database import completions, parse_url, shown, stored_columns
+from tiltmeter.engine.journal import LONGEST_TEXT, USABLE_ROW, Row, flaw_of, open_journal
 from tiltmeter.engine.upkeep.holdings import journal_file, model_names, of_model, opened_to_read, reading
 from tiltmeter.errors import InputError
 from tiltmeter.paths import is_file
 from tiltmeter.safe_writing import writing
 from tiltmeter.sanitising import redacted
-from tiltmeter.yaml_files import first_error
 
 BATCH = 10_000
 """Rows in memory at a time."""
@@ -32,18 +31,6 @@ _SQLITE = b"SQLite format 3\0"
 _TYPES = {"BLOB": pl.Binary(), "FLOAT": Float64(), "INTEGER": Int64()}
 COLUMNS = {name: _TYPES.get(str(completions.c[name].type), String()) for name in Row._fields}
 """Names and types of the columns of a file, in the order of `Row`."""
-
-
-def _holds_an_answer(row: Row) -> Row:
-    if row.status == "ok" and row.text is None and row.thinking is None and row.refusal is None and row.finish_reason is None:
-        raise ValueError('its status is "ok" but it has no answer')
-    return row
-
-
-USABLE_ROW: TypeAdapter[Row] = TypeAdapter(
-    Annotated[Row, AfterValidator(_holds_an_answer)], config=ConfigDict(strict=True, val_json_bytes="hex", allow_inf_nan=False)
-)
-"""Validates a row from a tuple, a dictionary or JSON."""
 
 
 class Imported(NamedTuple):
@@ -135,7 +122,11 @@ def import_rows(source: str | Path, journal: str | Path) -> Imported:
 
 def stored_rows(connection: Connection, *chosen: Any) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a journal that satisfy all conditions, not yet validated: a column of SQLite can contain any type."""
-    query: Any = select(*(literal_column(name) for name in Row._fields)).select_from(completions).where(*chosen)
+    query: Any = (
+        select(*(literal_column(name).label(field) for field, name in stored_columns(connection, Row._fields).items()))
+        .select_from(completions)
+        .where(*chosen)
+    )
     for row in connection.execute(query, execution_options={"yield_per": BATCH}):
         yield tuple(row)
 
@@ -198,23 +189,6 @@ def _parquet_records(path: Path) -> Iterator[dict[str, Any]]:
         if not records:
             return
         yield from records
-
-
-def flaw_of(error: ValidationError) -> str:
-    """Return why a row is not valid, as the end of a sentence."""
-    first = first_error(error)
-    place = first["loc"][-1] if first["loc"] else ""
-    name = Row._fields[place] if isinstance(place, int) and place < len(Row._fields) else str(place)[:100]
-    match first["type"]:
-        case "missing":
-            return f"it has no {name}; only files written by tiltmeter journal export can be read"
-        case "extra_forbidden":
-            return f"a journal has no column {name}; was it written by a newer Tiltmeter?"
-        case "value_error":
-            return str(first["ctx"]["error"])
-        case "json_invalid":
-            return "it is not valid JSON; is the file complete?"
-    return f"{f'its {name} is not valid' if name else 'it is not a row'}: {first['msg'][0].lower()}{first['msg'][1:]}"
 
 
 def batches(rows: Iterator[_Item]) -> Iterator[list[_Item]]:

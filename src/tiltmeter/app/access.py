@@ -1,0 +1,75 @@
+"""What a visitor of the explorer may do: everyone who reaches it may read, and only some may write.
+
+On this machine, a visitor may write if the page itself sent the request. Another program of this machine may show pages of others (another
+port has another origin), and a proxy may pass on visitors from elsewhere; both are recognised by the headers of the request.
+On any other address, a visitor needs the token that is printed when the explorer starts.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+from urllib.parse import urlsplit
+
+import streamlit as st
+
+from tiltmeter.app.plain_text import lines
+
+TOKEN = "token"  # noqa: S105 - the name of a parameter
+"""Name of the token in the address of the page and in the session state."""
+_FORWARDED: Final = ("Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip")
+"""Headers that proxies add."""
+_READS: Final = "Here you can read all runs of the folder, with their prompts and responses."
+_WRITES: Final = "You can also label responses and update the results of a run with the labels; nothing can be deleted."
+
+
+def may_write(token: str) -> bool:
+    """Return whether this visitor may write.
+
+    Parameters
+    ----------
+    token
+        The token of the server; empty if it listens on this machine only.
+    """
+    if not token:
+        return _from_this_machine()
+    given = st.query_params.get(TOKEN)
+    if given is not None:
+        # The address is shown to others and stored as a bookmark, so the token does not stay in it.
+        st.session_state[TOKEN] = given
+        del st.query_params[TOKEN]
+    return secrets.compare_digest(str(st.session_state.get(TOKEN, "")).strip().encode(), token.encode())
+
+
+def say_what_is_allowed(token: str) -> None:
+    """Tell the visitor what is possible on these pages, and who else has access."""
+    with st.sidebar:
+        if may_write(token):
+            others = "Everyone who can reach this address can read the runs" if token else "The page can be opened on this machine only"
+            lines([f"{_READS} {_WRITES} {others}."])
+        elif token:
+            lines([f"{_READS} You can change nothing. Labelling needs the token that was printed where the explorer was started."])
+        else:
+            lines([f"{_READS} You can change nothing, because the request came through a proxy or from another page."])
+
+
+def ask_for_token(token: str) -> None:
+    """Show that the visitor may only read, with a field for the token."""
+    if not token:
+        lines(["Responses can be labelled only where the explorer is opened directly on its machine, or with a token: see view --host."])
+        return
+    lines(["Labels are stored in the run folder. To label responses, enter the token that was printed where the explorer was started."])
+    given = st.text_input("Token", type="password", key="entered token")
+    if given:
+        st.session_state[TOKEN] = given
+        if may_write(token):
+            st.rerun()
+        lines(["This is not the token."])
+
+
+def _from_this_machine() -> bool:
+    headers = st.context.headers
+    if any(name in headers for name in _FORWARDED):
+        return False
+    origin = headers.get("Origin")
+    return origin is not None and urlsplit(origin).netloc == headers.get("Host")

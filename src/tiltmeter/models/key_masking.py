@@ -1,0 +1,93 @@
+"""Masking of keys in everything that models return: an endpoint may repeat the key of a request in its answer.
+
+The keys are the values of environment variables whose names say so (OPENAI_API_KEY, HF_TOKEN). They are masked in every text of an answer
+and in the message of a failure, whichever model returned them, before anything is stored.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import fields, replace
+from functools import lru_cache, wraps
+from typing import Any, Final, ParamSpec
+from urllib.parse import quote
+
+from tiltmeter.models.base import SECRET_NAME, Completion, ModelError
+
+MASK: Final = "***"
+SHORTEST: Final = 8
+"""Number of characters of the shortest masked key: a shorter one may be an ordinary word, which an answer may contain."""
+
+_Parameters = ParamSpec("_Parameters")
+_Outcome = Completion | ModelError
+
+
+def keys_masked(answering: Callable[_Parameters, Awaitable[_Outcome]]) -> Callable[_Parameters, Awaitable[_Outcome]]:
+    """Decorate a function that returns a completion or an error: no text of either contains a key."""
+
+    @wraps(answering)
+    async def masked(*arguments: _Parameters.args, **named: _Parameters.kwargs) -> _Outcome:
+        outcome = await answering(*arguments, **named)
+        if isinstance(outcome, Completion):
+            return _with_masked_texts(outcome)
+        detail = without_keys(outcome.detail)
+        if detail == outcome.detail:
+            return outcome
+        return ModelError(outcome.kind, detail, scope=outcome.scope, retry_after=outcome.retry_after, status=outcome.status)
+
+    return masked
+
+
+def _with_masked_texts(completion: Completion) -> Completion:
+    values = {field.name: getattr(completion, field.name) for field in fields(completion)}
+    masked: dict[str, Any] = {name: without_keys(value) for name, value in values.items() if isinstance(value, str)}
+    changed = {name: text for name, text in masked.items() if text != values[name]}
+    return replace(completion, **changed) if changed else completion
+
+
+def without_keys(text: str) -> str:
+    """Return a text with every key masked, also if it is reversed, percent-encoded or part of Base64."""
+    for plain, escaped in _patterns(tuple(_keys_of_environment())):
+        for form in plain:
+            if form in text:
+                text = text.replace(form, MASK)
+        if "%" in text:
+            text = escaped.sub(MASK, text)
+    return text
+
+
+def _keys_of_environment() -> Iterable[str]:
+    """Yield the values of environment variables that hold keys; words, such as a placeholder for a key, are omitted."""
+    for name, value in os.environ.items():
+        if len(value) >= SHORTEST and not value.isalpha() and _names_key(name):
+            yield value
+
+
+@lru_cache(4096)
+def _names_key(name: str) -> bool:
+    return SECRET_NAME.search(re.sub(r"[\W_]", "", name.lower())) is not None
+
+
+@lru_cache(16)
+def _patterns(keys: tuple[str, ...]) -> list[tuple[tuple[str, ...], re.Pattern[str]]]:
+    """Return the forms in which each key may be repeated: fixed texts, and a pattern of its percent-encoded forms."""
+    longest_first = sorted(set(keys), key=len, reverse=True)
+    return [((key, key[::-1], quote(key, safe=""), *_in_base64(key)), _percent_encoded(key)) for key in longest_first]
+
+
+def _in_base64(key: str) -> Iterable[str]:
+    """Yield what the three possible positions of a key within Base64 have in common, whatever stands before and after it."""
+    content = key.encode()
+    for before in range(3):
+        encoded = base64.b64encode(b"\0" * before + content).decode().rstrip("=")
+        first, last = -(-8 * before // 6), 8 * (before + len(content)) // 6
+        yield encoded[first:last]
+        yield encoded[first:last].translate(str.maketrans("+/", "-_"))
+
+
+def _percent_encoded(key: str) -> re.Pattern[str]:
+    letters = (f"(?:{re.escape(letter)}|{''.join(f'%{byte:02x}' for byte in letter.encode())})" for letter in key)
+    return re.compile("".join(letters), re.IGNORECASE)

@@ -1,0 +1,156 @@
+"""Limits for files that unpack to much more than their size: gzip files, Excel workbooks and archives of logs.
+
+The limits are checked before a file is unpacked into memory. A larger table can be given unpacked, or as CSV.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tiltmeter.errors import InputError
+
+LARGEST_UNPACKED: Final = 2**28
+"""Maximum unpacked size of a file in bytes."""
+MOST_CELLS: Final = 2**24
+"""Maximum number of cells of a sheet, from A1 to its last row and column: the reader of Excel files allocates all of them."""
+
+_BLOCK: Final = 2**20
+_DAMAGED: Final = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError, LookupError, ValueError)
+_NO_WORKBOOK: Final = "it is not an Excel workbook, or it is damaged"
+_TARGET: Final = rb"""\bTarget\s*=\s*["']([^"']*)"""
+_COLUMN: Final = re.compile(rb"""\br\s*=\s*["']\s*([A-Za-z]{1,3})[0-9]""")
+"""The column in the reference of a cell."""
+_ROW: Final = re.compile(rb"""\br\s*=\s*["']\s*[A-Za-z]{0,3}([0-9]{1,10})""")
+"""The row in the reference of a cell or of a row."""
+_START: Final = re.compile(rb"<(?:\w+:)?(row|c)[\s/>]")
+"""The beginning of a row or of a cell."""
+
+
+def unpack_gzip(packed: Path, plain: Path) -> None:
+    """Unpack a gzip file to the path `plain`.
+
+    Raises
+    ------
+    InputError
+        It unpacks to more than `LARGEST_UNPACKED` bytes.
+    OSError, EOFError
+        It cannot be read, or is not a gzip file.
+    """
+    if _claimed_size(packed) > LARGEST_UNPACKED:
+        for _ in _unpacked(packed):  # nothing is written if the claim is true
+            pass
+    with plain.open("wb") as target:
+        for block in _unpacked(packed):
+            target.write(block)
+
+
+def _claimed_size(packed: Path) -> int:
+    """Return the unpacked size according to the last four bytes of a gzip file; any number if the file is damaged."""
+    with packed.open("rb") as file:
+        file.seek(max(file.seek(0, 2) - 4, 0))
+        return int.from_bytes(file.read(4), "little")
+
+
+def _unpacked(packed: Path) -> Iterator[bytes]:
+    """Yield the content of a gzip file; raise InputError if it is longer than `LARGEST_UNPACKED`."""
+    size = 0
+    with gzip.open(packed) as source:
+        while block := source.read(_BLOCK):
+            size += len(block)
+            if size > LARGEST_UNPACKED:
+                raise InputError(_too_large(packed))
+            yield block
+
+
+def _too_large(path: Path) -> str:
+    return f"{path} unpacks to more than {LARGEST_UNPACKED >> 20} MiB; unpack it yourself and give the unpacked file"
+
+
+def check_workbook(path: Path) -> None:
+    """Check that the first sheet of an Excel workbook can be read with little memory.
+
+    Raises
+    ------
+    InputError
+        The file is not a workbook, unpacks to more than `LARGEST_UNPACKED` bytes, or its first sheet has more than `MOST_CELLS` cells.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sum(member.file_size for member in archive.infolist()) > LARGEST_UNPACKED:
+                raise InputError(f"{path} unpacks to more than {LARGEST_UNPACKED >> 20} MiB; save the sheet as CSV and give that file")
+            first = _first_sheet(archive)
+            # Each member is unpacked once: `zipfile` stops at the declared size, and a wrong size is an error.
+            for member in archive.infolist():
+                if member.filename != first:
+                    for _ in _blocks(archive, member.filename):
+                        pass
+            rows, columns = _extent(_blocks(archive, first))
+    except _DAMAGED as error:
+        raise InputError(f"{path} cannot be read: {_NO_WORKBOOK}") from error
+    if rows * columns > MOST_CELLS:
+        raise InputError(
+            f"{path}: the first sheet has {rows:,} rows and {columns:,} columns up to its last cell; delete the rows and columns beyond "
+            "the table, or save it as CSV"
+        )
+
+
+def _blocks(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
+    with archive.open(name) as file:
+        while block := file.read(_BLOCK):
+            yield block
+
+
+def _first_sheet(archive: zipfile.ZipFile) -> str:
+    """Return the name of the file of the first sheet in a workbook."""
+    sheet = _found(rb"<(?:\w+:)?sheet\s[^<>]*>", archive.read("xl/workbook.xml"))
+    relation = _found(rb"""\bid\s*=\s*["']([^"']*)""", sheet)
+    relations = re.findall(rb"<(?:\w+:)?Relationship\s[^<>]*>", archive.read("xl/_rels/workbook.xml.rels"))
+    targets = [_found(_TARGET, one) for one in relations if _found(rb"""\bId\s*=\s*["']([^"']*)""", one) == relation]
+    place = targets[0].decode()
+    return place.removeprefix("/") if place.startswith("/") else f"xl/{place}"
+
+
+def _found(pattern: bytes, text: bytes) -> bytes:
+    """Return the first match of a pattern, or its group; raise LookupError if there is none."""
+    found = re.search(pattern, text)
+    if found is None:
+        raise LookupError(pattern)
+    return found[found.re.groups]
+
+
+def _extent(blocks: Iterator[bytes]) -> tuple[int, int]:
+    """Return the numbers of rows and columns of a sheet up to its last cell, from the XML of the sheet.
+
+    Rows and cells without a reference follow the one before.
+    """
+    last_row, row_count, longest, in_row = 0, 0, 0, 0
+    letters = {b"A"}
+    rest = b""
+    for block in blocks:
+        whole, mark, tag = (rest + block).rpartition(b"<")
+        rest = mark + tag
+        columns = _COLUMN.findall(whole)
+        letters.update(columns)
+        last_row = max([last_row, *map(int, set(_ROW.findall(whole)))])
+        starts = _START.findall(whole)
+        row_count += starts.count(b"row")
+        if starts.count(b"c") <= len(columns):
+            continue
+        for start in starts:
+            in_row = 0 if start == b"row" else in_row + 1
+            longest = max(longest, in_row)
+    return max(last_row, row_count), max([longest, *map(_column_number, letters)])
+
+
+def _column_number(letters: bytes) -> int:
+    """Return the number of a column: 1 for "A", 27 for "AA"."""
+    number = 0
+    for letter in letters.upper():
+        number = 26 * number + letter - ord("A") + 1
+    return number

@@ -1,0 +1,88 @@
+"""A key that a model repeats is stored nowhere: it is masked in every text of an answer and of a failure, in whatever form."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import polars as pl
+import pytest
+
+import tiltmeter as tm
+from tiltmeter.engine.generation import outcome_of
+from tiltmeter.models import Completion, Message, ModelError, Sampling
+from tiltmeter.models.function import model_of
+
+KEY = "sk-attack/SECRET+KEY.0123456789"
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILTMETER_API_KEY", KEY)
+    monkeypatch.setenv("HF_TOKEN", "hf_abcdefghij")
+    monkeypatch.setenv("OTHER_API_KEY", "placeholder")
+    monkeypatch.setenv("SHORT_API_KEY", "no-1")
+
+
+def outcome(reply: Callable[[str], Any]) -> Completion | ModelError:
+    return asyncio.run(outcome_of(model_of(reply), [Message("user", "Hello?")], Sampling(), 0))  # type: ignore[arg-type]
+
+
+def in_base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+FORMS = {
+    "plain": KEY,
+    "reversed": KEY[::-1],
+    "percent": quote(KEY, safe=""),
+    "some percent": KEY.replace("-", "%2D").replace("+", "%2b"),
+    "header": in_base64(f"Bearer {KEY}"),
+    "header, shifted": in_base64(f"Authorization: Bearer {KEY} and more"),
+    "pair": in_base64(f"u:{KEY}"),
+    "another key": "hf_abcdefghij",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_text_of_an_answer_is_masked(form: str) -> None:
+    repeated = FORMS[form]
+    found = outcome(lambda prompt: Completion(f"Yes {repeated}.", f"stop {repeated}", f"no {repeated}", f"hm {repeated}", 3))
+    assert isinstance(found, Completion)
+    texts = (found.text, found.finish_reason, found.refusal, found.thinking)
+    assert not any(repeated in str(text) for text in texts)
+    assert all("***" in str(text) for text in texts)
+    assert found.input_tokens == 3
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_message_of_a_failure_is_masked(form: str) -> None:
+    def reply(prompt: str) -> str:
+        raise ModelError("rate_limit", f"slow down, {FORMS[form]}", retry_after=7.0, status=429)
+
+    found = outcome(reply)
+    assert isinstance(found, ModelError)
+    assert FORMS[form] not in found.detail
+    assert (found.kind, found.scope, found.retry_after, found.status) == ("rate_limit", "transient", 7.0, 429)
+
+
+@pytest.mark.parametrize("text", ["This placeholder says no-1.", "100% sure, 5%2D", "sk-attack"])
+def test_ordinary_words_are_not_masked(text: str) -> None:
+    found = outcome(lambda prompt: text)
+    assert isinstance(found, Completion)
+    assert found.text == text
+
+
+def test_no_file_of_a_run_contains_the_key(workplace: Path) -> None:
+    rows = {"prompt": ["Grant it to Ann?", "Grant it to Tom?"], "group": ["women", "men"], "expected": ["yes", "yes"]}
+    pl.DataFrame(rows).write_csv("prompts.csv")
+    run = tm.run("prompts.csv", model=lambda prompt: f"Yes {KEY}", display="none", out="run", journal="journal.sqlite")
+    run.report()
+    assert set(run.responses["answer"]) == {"Yes ***"}
+    stored = [path for path in workplace.rglob("*") if path.is_file()]
+    assert len(stored) > 5
+    assert not [path for path in stored if KEY.encode() in path.read_bytes()]

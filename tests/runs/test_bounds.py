@@ -1,0 +1,181 @@
+"""Files that unpack to far more than their size are refused before they are unpacked; modules that end the program get a sentence."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zipfile
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import tiltmeter as tm
+from conftest import Tiltmeter
+from support.analysing import analyse
+from tiltmeter.errors import InputError
+from tiltmeter.outside_files import table_of
+
+pytestmark = pytest.mark.usefixtures("workplace")
+
+LIMIT = 2**16
+TEXTS = b"text,group\n" + b"A story.,women\nA tale.,men\n" * LIMIT
+SHEET = (
+    '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
+    '<row r="1"><c r="A1" t="inlineStr"><is><t>text</t></is></c><c r="B1" t="inlineStr"><is><t>group</t></is></c></row>'
+    "{rows}</sheetData></worksheet>"
+)
+WORKBOOK = {
+    "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>',
+    "_rels/.rels": (
+        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId1" '
+        'Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" Target="xl/workbook.xml"/>'
+        "</Relationships>"
+    ),
+    "xl/workbook.xml": (
+        '<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" '
+        'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships">'
+        '<sheets><sheet name="First" sheetId="1" r:id="rId2"/><sheet name="Other" sheetId="2" r:id="rId1"/></sheets></workbook>'
+    ),
+    "xl/_rels/workbook.xml.rels": (
+        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+        '<Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet" '
+        'Target="worksheets/sheet2.xml"/>'
+        '<Relationship Id="rId2" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet" '
+        'Target="/xl/worksheets/sheet1.xml"/></Relationships>'
+    ),
+}
+ROW = '<row r="{0}"><c r="A{0}" t="inlineStr"><is><t>A story.</t></is></c><c r="B{0}" t="inlineStr"><is><t>women</t></is></c></row>'
+
+
+def write_workbook(path: Path, rows: str, other: str = "") -> None:
+    """A workbook whose first sheet is not the first file in it."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in WORKBOOK.items():
+            archive.writestr(name, content)
+        archive.writestr("xl/worksheets/sheet2.xml", SHEET.format(rows=other))
+        archive.writestr("xl/worksheets/sheet1.xml", SHEET.format(rows=rows))
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits that small files exceed."""
+    for name in ("unpacking.LARGEST_UNPACKED", "outside_files.MOST_ROWS", "importing.evaluation_logs._LARGEST_LOG"):
+        monkeypatch.setattr(f"tiltmeter.{name}", LIMIT)
+
+
+def test_a_packed_table_is_not_unpacked_beyond_the_limit(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    (tmp_path / "texts.csv.gz").write_bytes(gzip.compress(TEXTS))
+    # The size at the end of a file of two members is that of the second one.
+    (tmp_path / "members.csv.gz").write_bytes(gzip.compress(TEXTS) + gzip.compress(b"A story.,women\n"))
+    (tmp_path / "texts.jsonl.gz").write_bytes(gzip.compress(b'{"prompt": "a", "answer": "b"}\n' * LIMIT))
+    for name in ("texts.csv.gz", "members.csv.gz", "texts.jsonl.gz"):
+        with pytest.raises(InputError, match=rf"{name} unpacks to more than .* MiB; unpack it yourself"):
+            table_of(Path(name))
+    assert not list(folder.iterdir())
+    with pytest.raises(InputError, match=r"texts\.csv\.gz unpacks to more than"):
+        tm.analyse("texts.csv.gz", study="benchmarks", text="text", group="group", display="none")
+
+
+def test_a_stray_cell_does_not_take_all_memory(tmp_path: Path) -> None:
+    rows = ROW.format(2) + ROW.format(3)
+    stray = '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
+    by_position = '<row r="4">' + "<c/>" * 16_384 + '</row><row r="1048576"><c/></row>'
+    for name, last in (("stray.xlsx", stray), ("position.xlsx", by_position), ("order.xlsx", stray.replace("<c r", "<c s='1' r"))):
+        write_workbook(tmp_path / name, rows + last)
+        with pytest.raises(InputError, match=rf"{name}: the first sheet has 1,048,576 rows and 16,384 columns up to its last cell"):
+            table_of(Path(name))
+    (tmp_path / "stray.xlsx.gz").write_bytes(gzip.compress((tmp_path / "stray.xlsx").read_bytes()))
+    with pytest.raises(InputError, match=r"^stray\.xlsx\.gz: the first sheet has"):
+        table_of(Path("stray.xlsx.gz"))
+    write_workbook(tmp_path / "other.xlsx", rows, other=stray)
+    assert table_of(Path("other.xlsx")).rows() == [("A story.", "women")] * 2
+
+
+def test_a_workbook_of_another_size_than_it_says_is_refused(small: None, tmp_path: Path) -> None:
+    write_workbook(tmp_path / "large.xlsx", "".join(map(ROW.format, range(2, 2000))))
+    with pytest.raises(InputError, match=r"large\.xlsx unpacks to more than .* save the sheet as CSV"):
+        table_of(Path("large.xlsx"))
+    packed = bytearray((tmp_path / "large.xlsx").read_bytes())
+    with zipfile.ZipFile(tmp_path / "large.xlsx") as archive:
+        size = archive.getinfo("xl/worksheets/sheet1.xml").file_size
+    (tmp_path / "wrong.xlsx").write_bytes(bytes(packed).replace(size.to_bytes(4, "little"), (1000).to_bytes(4, "little")))
+    with pytest.raises(InputError, match=r"wrong\.xlsx cannot be read: it is not an Excel workbook, or it is damaged"):
+        table_of(Path("wrong.xlsx"))
+
+
+def test_a_table_that_repeats_a_value_too_often_is_refused(small: None, tmp_path: Path) -> None:
+    one = pl.DataFrame({"text": ["A story."], "group": ["women"]})
+    one.select(pl.all().repeat_by(LIMIT + 1)).explode("text", "group").write_parquet(tmp_path / "texts.parquet")
+    with pytest.raises(InputError, match=r"texts\.parquet has 65,537 rows, .* split the table"):
+        tm.analyse("texts.parquet", study="benchmarks", text="text", group="group", display="none")
+    one.write_parquet(tmp_path / "one.parquet")
+    assert table_of(Path("one.parquet")).equals(one)
+
+
+def test_a_log_of_many_samples_is_bounded_as_a_whole(small: None) -> None:
+    with zipfile.ZipFile("log.eval", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", json.dumps({"eval": {"task": "t", "model": "m"}}))
+        for number in range(10):
+            archive.writestr(f"samples/{number}_epoch_1.json", b" " * (LIMIT // 5))
+    with pytest.raises(InputError, match=r"log\.eval unpacks to more than"):
+        analyse("log.eval")
+
+
+TABLES = {
+    "p.csv": "prompt,group,expected\nGrant it to Ann?,women,yes\nGrant it to Tom?,men,yes\n",
+    "t.csv": "text,group\ngood a,a\nbad b,b\n",
+}
+EXITS = {
+    "plain": "import sys\nsys.exit(0)\n",
+    "parser": "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('file')\nparser.parse_args([])\n",
+    "raised": "raise SystemExit\n",
+}
+
+
+@pytest.mark.parametrize("name", EXITS)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run p.csv -m python/{}:reply --display none",
+        "run p.csv -m python/{}.py:reply --display none",
+        "run {}.py:Mine -m sim/fair",
+        "analyse t.csv --study benchmarks --text text --group group --display none -P features={}:good",
+    ],
+)
+def test_a_module_that_ends_the_program_is_named(tiltmeter: Tiltmeter, tmp_path: Path, command: str, name: str) -> None:
+    for file, content in TABLES.items():
+        (tmp_path / file).write_text(content)
+    (tmp_path / f"exits_{name}.py").write_text(EXITS[name])
+    said = "ends the program while it is imported; put what it runs under: if __name__ == '__main__'"
+    assert f"exits_{name}" in tiltmeter(command.format(f"exits_{name}"), exits=2, says=said).stderr
+    assert not list(tmp_path.glob("runs/*/"))
+
+
+ENDS = {
+    "part": (
+        "import sys\nfrom tiltmeter.probes import TableProbe\nimport polars as pl\n"
+        "class Mine(TableProbe):\n    def __init__(self):\n        super().__init__('mine', pl.read_csv('p.csv'))\n"
+        "    def prompts(self, library, rng):\n        sys.exit(0)\n",
+        "plan {}.py:Mine",
+        2,
+        "line 8 ended the program; a function that Tiltmeter calls must return instead",
+    ),
+    "model": (
+        "import sys\ndef reply(prompt):\n    sys.exit(0)\n",
+        "run p.csv -m python/{}:reply --display none",
+        4,
+        "SystemExit: 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_a_function_that_ends_the_program_is_no_success(tiltmeter: Tiltmeter, tmp_path: Path, name: str) -> None:
+    module, command, status, said = ENDS[name]
+    (tmp_path / "p.csv").write_text(TABLES["p.csv"])
+    (tmp_path / f"ends_{name}.py").write_text(module)
+    tiltmeter(command.format(f"ends_{name}"), exits=status, says=said)

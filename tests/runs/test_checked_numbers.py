@@ -1,0 +1,105 @@
+"""Findings and features are checked where they are read and written: words of no list, infinite and huge numbers give one sentence."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import tiltmeter as tm
+from tiltmeter.errors import InputError
+
+pytestmark = pytest.mark.usefixtures("workplace")
+
+GROUPS = {"text": [f"Text {number} is {'good ' * (number % 5)}." for number in range(24)], "group": ["a", "b"] * 12}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with marks."""
+    folder = tmp_path_factory.mktemp("finished")
+    table = [
+        {"prompt": f"{name} asks for a day off in week {week}. Grant it?", "group": group, "expected": "yes", "item": week}
+        for week in range(6)
+        for name, group in (("Anna", "women"), ("Tom", "men"))
+    ]
+    pl.DataFrame(table).write_csv(folder / "prompts.csv")
+    tm.run(str(folder / "prompts.csv"), model=lambda prompt: "Yes.", display="none", out=folder / "run", journal=str(folder / "j.sqlite"))
+    return folder / "run"
+
+
+CHANGES = {
+    "mark": ("mark", "terrible {{ x }}", "row 1: mark is 'terrible {{ x }}', which is not one of healthy, "),
+    "worst": ("mark_worst", "undecided", "mark_worst is 'undecided', which is not one of "),
+    "unit": ("unit", "metres", "unit is 'metres', which is not one of share, "),
+    "infinite": ("estimate", math.inf, "estimate is inf, not a number between "),
+    "huge": ("high", 1e308, r"high is 1e\+308, not a number between "),
+    "p": ("p", 7.0, "p is 7, not a number between 0 and 1"),
+    "level": ("level", math.nan, "level is nan, not a number between 0 and 1"),
+    "half": ("low", None, "has only one end of its interval"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_findings_of_a_run_folder_are_checked(finished: Path, tmp_path: Path, change: str) -> None:
+    name, value, said = CHANGES[change]
+    shutil.copytree(finished, tmp_path / "run")
+    path = tmp_path / "run" / "findings.parquet"
+    findings = pl.read_parquet(path).sort(pl.col(name).is_null(), maintain_order=True)
+    findings.with_columns(pl.lit(value, findings.schema[name]).alias(name)).write_parquet(path)
+    run = tm.load("run")
+    for use in (lambda: run.findings, run.report, lambda: tm.export(run, "modelcard", "card.md")):
+        with pytest.raises(InputError, match=rf"findings\.parquet is damaged: .*{said}.*; run the study again"):
+            use()
+
+
+def test_other_tables_of_numbers_are_checked(finished: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    path = tmp_path / "run" / "stages" / "grades.parquet"
+    pl.read_parquet(path).with_columns(range_high=pl.lit(math.inf)).write_parquet(path)
+    with pytest.raises(InputError, match=r"the table grades is damaged: row 1: range_high is inf"):
+        _ = tm.load("run").grades
+
+
+MODULE = """
+def huge(text):
+    return 1e308 if len(text) % 2 else -1e308
+def parts(text):
+    return {"some": 1e200, "others": float(len(text))} if "Text 7" in text else {"some": 2.0, "others": 3.0}
+def exits(text):
+    raise SystemExit(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("feature", "reason"), [("huge", r"ValueError: huge is -?1e\+308, more than 1e\+15; scale it"), ("exits", "SystemExit: 0")]
+)
+@pytest.mark.filterwarnings("ignore::tiltmeter.errors.IncompleteRun")
+def test_a_feature_without_usable_values_is_named(tmp_path: Path, feature: str, reason: str) -> None:
+    (tmp_path / "own_features.py").write_text(MODULE)
+    params = {"features": f"own_features:{feature}"}
+    run = tm.analyse(pl.DataFrame(GROUPS), study="benchmarks", text="text", group="group", params=params, display="none", out="run")
+    assert re.search(rf"the feature {feature} has no value for any of 24 answers \({reason}", run.problems[0])
+    assert run.report().is_file()
+
+
+def test_one_huge_value_of_a_feature_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "own_features.py").write_text(MODULE)
+    params = {"features": "own_features:parts"}
+    run = tm.analyse(pl.DataFrame(GROUPS), study="benchmarks", text="text", group="group", params=params, display="none", out="run")
+    values = run.measures["value:parts_some"]
+    assert (values.null_count(), values.max()) == (1, 2.0)
+    assert run.report().is_file()
+
+
+@pytest.mark.parametrize("value", ["inf", "1e308", "-1e16"])
+def test_given_values_of_features_are_checked(value: str) -> None:
+    table: dict[str, Any] = {"group": ["a", "b"], "score": ["1", value]}
+    pl.DataFrame(table).write_csv("scores.csv")
+    with pytest.raises(InputError, match=r"scores\.csv, row 3, column 'score': .* is more than 1e\+15"):
+        tm.analyse("scores.csv", study="benchmarks", feature="score", group="group", display="none")

@@ -1,0 +1,198 @@
+"""What endpoints said they served: per response, in run.json, on the page, and as a caveat if it was not what was asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import tiltmeter as tm
+from support.misbehaving import Behaviour, MisbehavingServer, prompt_of, status
+from tiltmeter.models import Message, Sampling, create_model
+from tiltmeter.models.base import SERVED
+from tiltmeter.models.served import is_another_model
+from tiltmeter.runs.asking import Asking, RunJudge
+from tiltmeter.runs.served import served_sentences
+
+pytestmark = [pytest.mark.usefixtures("workplace"), pytest.mark.filterwarnings("ignore::tiltmeter.Caveat")]
+
+PROMPTS = [
+    {"prompt": f"{name} asks for a day off in week {week}. Grant it? Yes or no.", "group": group, "expected": "yes", "item": week}
+    for week in range(1, 4)
+    for name, group in (("Anna", "women"), ("Tom", "men"))
+]
+
+
+def body(said: dict[str, Any]) -> Behaviour:
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Yes"}}
+    return status(200, None, json.dumps({"choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": 1}} | said))
+
+
+def message(said: dict[str, Any]) -> Behaviour:
+    return status(200, None, json.dumps({"content": [{"type": "text", "text": "Yes"}], "stop_reason": "end_turn"} | said))
+
+
+def run_with(script: Callable[[dict[str, Any]], Behaviour], name: str = "compatible/org/m:free", **given: Any) -> tm.Run:
+    path = Path("prompts.csv")
+    pl.DataFrame(PROMPTS).write_csv(path)
+    with MisbehavingServer(lambda request, nth: script(request)) as server:
+        return tm.run(str(path), model=name, base_url=server.url, display="none", journal="j.sqlite", **given)
+
+
+def of_tom(request: dict[str, Any]) -> bool:
+    return prompt_of(request).startswith("Tom")
+
+
+# What is said, what is stored of the first response, and what the caveat says (nothing: no caveat).
+CASES: dict[str, tuple[str, Callable[[dict[str, Any]], Behaviour], tuple[Any, ...], list[str]]] = {
+    "another model": (
+        "compatible/org/m:free",
+        lambda request: body({"model": "some-other-model-2025"}),
+        ("some-other-model-2025", None, None),
+        ["says that it served some-other-model-2025 (6 responses) instead of org/m:free"],
+    ),
+    "another model for one group": (
+        "compatible/org/m:free",
+        lambda request: body({"model": "org/small" if of_tom(request) else "org/m"}),
+        ("org/m", None, None),
+        ["served org/small (3 responses) instead", "come from 2 models: org/m (3 responses), org/small (3 responses)"],
+    ),
+    "two providers of a router": (
+        "compatible/org/m",
+        lambda request: body({"model": "org/m", "provider": "Alpha" if of_tom(request) else "Beta"}),
+        ("org/m", None, "Beta"),
+        ["come from 2 providers: Alpha (3 responses), Beta (3 responses)"],
+    ),
+    "two versions of the system": (
+        "openai/m",
+        lambda request: body({"model": "m-2025-01-01", "system_fingerprint": f"fp_{prompt_of(request).split()[-6]}"}),
+        ("m-2025-01-01", "fp_1.", None),
+        ["come from 3 system fingerprints: fp_1. (2 responses)"],
+    ),
+    "two dates of one model": (
+        "anthropic/claude-4-latest",
+        lambda request: message({"model": "claude-4-20250514" if of_tom(request) else "claude-4-20250801"}),
+        ("claude-4-20250801", None, None),
+        ["come from 2 models"],
+    ),
+    "the dated name of the model": (
+        "compatible/m",
+        lambda request: body({"model": "m-2024-07-18", "system_fingerprint": "fp_1", "provider": {"name": "Alpha"}}),
+        ("m-2024-07-18", "fp_1", "Alpha"),
+        [],
+    ),
+    "nothing": ("compatible/m", lambda request: body({}), (None, None, None), []),
+    "nonsense": ("compatible/m", lambda request: body({"model": ["m"], "system_fingerprint": 7, "provider": " "}), (None, None, None), []),
+}
+
+
+@pytest.mark.parametrize("what", CASES)
+def test_what_was_served_is_stored_and_more_than_one_is_a_caveat(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, script, first, said = CASES[what]
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k-0123456789")
+    monkeypatch.setenv("OPENAI_API_KEY", "k-0123456789")
+    run = run_with(script, name)
+    responses = run.responses
+    assert responses.select(SERVED).row(0) == first
+    entries = run.about["models"][0].get("served", [])
+    assert sum(entry["responses"] for entry in entries) == (6 if any(first) else 0)
+    assert all(str(value) in json.dumps(entries) for value in first if value)
+    found = tm.caveats(run).filter(code="served-models")
+    assert found["model"].to_list() == ([name] if said else [])
+    for sentence in said:
+        assert sentence in found["sentence"][0]
+    page = run.report().read_text()
+    assert (f"{name}, as served" in page) == any(first)
+    assert ("says that it served" in page or "responses come from" in page) == bool(said)
+
+
+def test_a_resumed_run_and_a_new_analysis_keep_what_was_served() -> None:
+    script = CASES["another model"][1]
+    pl.DataFrame(PROMPTS).write_csv("prompts.csv")
+    with MisbehavingServer(lambda request, nth: script(request)) as server:
+        given: dict[str, Any] = {"model": "compatible/m", "base_url": server.url, "display": "none", "journal": "j.sqlite"}
+        first, again = (tm.run("prompts.csv", **given, seed=seed) for seed in (1, 2))
+        assert server.requests == 6
+    entries = [{"model": "some-other-model-2025", "fingerprint": None, "provider": None, "responses": 6}]
+    analysed = tm.analyse(first, seed=3, display="none")
+    assert [run.about["models"][0]["served"] for run in (first, again, analysed)] == [entries] * 3
+
+
+def test_a_key_in_a_name_is_masked_and_a_long_one_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILTMETER_API_KEY", "k-0123456789")
+    run = run_with(
+        lambda request: body({"model": f"m k-0123456789\x1b[2J {'x' * 9000}", "system_fingerprint": "<script>alert(1)</script>"})
+    )
+    served = run.responses["served_model"][0]
+    assert "0123456789" not in served
+    assert served.isprintable()
+    assert len(served) <= 200
+    assert "<script>alert(1)" not in run.report().read_text()
+
+
+def test_many_combinations_are_counted_and_not_all_listed() -> None:
+    run = run_with(lambda request: body({"model": "m", "system_fingerprint": f"fp {prompt_of(request)}"}), "compatible/m", repeats=1)
+    assert len(run.about["models"][0]["served"]) == 6
+    assert "and 3 more" in tm.caveats(run).filter(code="served-models")["sentence"][0]
+
+
+def test_a_run_of_an_earlier_version_is_read_as_before() -> None:
+    run = run_with(CASES["another model"][1])
+    folder = Path(run.place)
+    old = pl.read_parquet(folder / "responses.parquet").drop(SERVED)
+    old.write_parquet(folder / "responses.parquet")
+    about = json.loads((folder / "run.json").read_text())
+    for entry in about["models"]:
+        del entry["served"]
+    (folder / "run.json").write_text(json.dumps(about))
+    again = tm.load(folder)
+    assert again.responses["served_model"].null_count() == 6
+    assert tm.caveats(again).filter(code="served-models").is_empty()
+    assert again.report().is_file()
+
+
+SAME = [
+    ("gpt-4o", "gpt-4o-2024-08-06"),
+    ("gpt-4", "gpt-4-0613"),
+    ("claude-3-5-sonnet-latest", "claude-3-5-sonnet-20241022"),
+    ("openai/gpt-4o-mini:free", "openai/gpt-4o-mini"),
+    ("llama3", "llama3:latest"),
+    ("gpt-3.5-turbo", "gpt-35-turbo"),
+    ("meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b-instruct"),
+    ("qwen2-7b", "/models/qwen2-7b.gguf"),
+    ("gemini-2.0-flash", "models/gemini-2.0-flash-001"),
+]
+OTHER = [
+    ("gpt-4o", "gpt-4o-mini"),
+    ("gpt-4o-2024-05-13", "gpt-4o-2024-08-06"),
+    ("llama3:8b", "llama3:70b"),
+    ("gpt-4", "gpt-4-32k"),
+    ("claude-3-opus", "claude-3-haiku"),
+    ("m", "some-other-model-2025"),
+]
+
+
+@pytest.mark.parametrize(("asked", "served"), SAME)
+def test_a_more_specific_name_is_the_same_model(asked: str, served: str) -> None:
+    assert not is_another_model(asked, served)
+
+
+@pytest.mark.parametrize(("asked", "served"), OTHER)
+def test_another_name_is_another_model(asked: str, served: str) -> None:
+    assert is_another_model(asked, served)
+
+
+def test_what_a_judge_was_served_is_stored_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = CASES["two providers of a router"][1]
+    with MisbehavingServer(lambda request, nth: judge(request)) as server, Asking(journal="j.sqlite").open() as asker:
+        asked = RunJudge(create_model("compatible/org/m", base_url=server.url), Sampling(), asker)
+        asked.ask([(Message("user", f"{name} was late."),) for name in ("Anna", "Tom", "Maria")])
+        served = asked.served
+    assert [(one["provider"], one["responses"]) for one in served] == [("Beta", 2), ("Alpha", 1)]
+    about = {"models": [], "judged_by": {"name": "compatible/org/m", "served": served}}
+    sentence = "judge compatible/org/m: the responses come from 2 providers: Beta (2 responses), Alpha (1 response)"
+    assert list(served_sentences(about)) == [("compatible/org/m", sentence)]
