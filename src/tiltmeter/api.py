@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,7 +163,15 @@ def plan(
     if resolved.settings.judge is not None:
         runs.name_of(resolved.settings.judge)
     library, prices = Library.default(), Prices.load()
-    return runs.make_plan(resolved, names, library=library, prices=prices, limits=limits, heterogeneity=heterogeneity)
+    return runs.make_plan(
+        resolved,
+        names,
+        library=library,
+        prices=prices,
+        limits=limits,
+        heterogeneity=heterogeneity,
+        fixed_length=mapping("sampling", sampling).get("max_tokens") is not None,
+    )
 
 
 def run(
@@ -190,6 +198,7 @@ def run(
     display: str | None = None,
     engine: str | None = None,
     engine_options: Mapping[str, str] | None = None,
+    yes: bool | Callable[[str], bool] = False,
     command: str | None = None,
 ) -> Run:
     """Measure one or more models with a study. Calling it again resumes an interrupted run.
@@ -241,6 +250,9 @@ def run(
         "local" (the default), "ray" or "ray://HOST:PORT"; see `tiltmeter.engine.open_engine`.
     engine_options
         Options of the engine.
+    yes
+        Whether to request all responses to a part although its first 20 cannot be used (all cut off, empty, unread or failed). By default
+        the part is stopped, and `Run.problems` names the cause and the remedy. A function is called with a sentence and returns the answer.
     command
         Command line that started the run, recorded in run.json.
 
@@ -281,19 +293,30 @@ def run(
     ):
         if value is not None and not isinstance(value, kinds):
             raise InputError(f"{name}= must be {expected}, not {value!r}")
+    if not (isinstance(yes, bool) or callable(yes)):
+        raise InputError(f"yes= must be True, False or a function of a sentence, not {yes!r}")
     judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options))
     settings = _settings(definition, _limit(size, limit), repeats, seed, system_message, params, replace) | {"judge": judging.name}
     flags, given_options = mapping("sampling", sampling), mapping("options", options)
     resolved = runs.resolve(study, settings=settings, sampling=flags)
-    opened = [runs.open_model(one, resolved.sampling, base_url, given_options, flags) for one in runs.several(model)]
+    room = runs.has_room_to_think(resolved)
+    opened = [runs.open_model(one, resolved.sampling, base_url, given_options, flags, room_to_think=room) for one in runs.several(model)]
     runs.check_models([one for one, _ in opened])
     library = Library.default()
     # Print restrictive licences before the data is first used.
     names = sorted({name for part in resolved.study.parts for name in part.data})
     if notice := first_use_notice(library, [library.entry(name) for name in names]):
         print(notice, file=sys.stderr)
-    asking = _asking(limits, journal, display, engine, engine_options)
-    finished = runs.run_study(resolved, opened, judge=judging.open(resolved), asking=asking, out=out, command=command)
+    asking = _asking(limits, journal, display, engine, engine_options, yes)
+    finished = runs.run_study(
+        resolved,
+        opened,
+        judge=judging.open(resolved),
+        asking=asking,
+        out=out,
+        command=command,
+        fixed_length=flags.get("max_tokens") is not None or "max_tokens" in given_options,
+    )
     runs.warn_of(finished, stacklevel=2)
     return finished
 
@@ -692,10 +715,15 @@ def _settings(
 
 
 def _asking(
-    limits: Limits | None, journal: str | Path | None, display: str | None, engine: str | None, engine_options: Mapping[str, str] | None
+    limits: Limits | None,
+    journal: str | Path | None,
+    display: str | None,
+    engine: str | None,
+    engine_options: Mapping[str, str] | None,
+    accepts: bool | Callable[[str], bool] = False,
 ) -> Asking:
     kind = NOTEBOOK if display is None and in_notebook() else display
-    return Asking(limits, None if journal is None else str(journal), kind, engine, mapping("engine_options", engine_options))
+    return Asking(limits, None if journal is None else str(journal), kind, engine, mapping("engine_options", engine_options), accepts)
 
 
 def _run_of(data: Any, study: Asked | None) -> Run | None:

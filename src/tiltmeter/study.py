@@ -18,7 +18,7 @@ from polars import Boolean, DataFrame, Expr, Float64, Int32, Int64, LazyFrame, S
 from tiltmeter import stats
 from tiltmeter.errors import InputError
 from tiltmeter.models import Classifier as Classifier, Encoder as Encoder, Message, Sampling
-from tiltmeter.readers.outcomes import OUTCOMES as OUTCOMES
+from tiltmeter.readers.outcomes import OUTCOMES as OUTCOMES, free_texts
 
 if TYPE_CHECKING:
     from tiltmeter.blocks import Table
@@ -619,6 +619,20 @@ class Part(ABC):
     @abstractmethod
     def stages(self) -> tuple[Stage, ...]:
         """The stages that process the responses, which must include "measures" and, later, "findings"."""
+
+    def early_outcomes(self, answers: DataFrame, settings: Settings) -> Series:
+        """Return the outcome (one of OUTCOMES) of each of the first responses, without a judge, encoder or classifier.
+
+        A run uses it to notice after a few responses that none can be used. By default every text that is not a refusal is "answered".
+
+        Parameters
+        ----------
+        answers
+            As for the stage "measures": the columns of the design (without `prompt` and `system`) and those of RESPONSES.
+        settings
+            Settings of the part.
+        """
+        return free_texts(answers)["without"].fill_null("answered")
 
     def to_label(self, view: RunView) -> DataFrame:
         """Return what can be labelled in the responses of one model (columns TO_LABEL); by default nothing."""

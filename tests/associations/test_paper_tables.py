@@ -143,7 +143,7 @@ def test_a_run_whose_associations_could_not_be_counted_says_so(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.warns(tm.IncompleteRun):
-        run = tm.run("associations/gender", model=silent, limit=2, params={"encoder": "none"}, out="run", display="none")
+        run = tm.run("associations/gender", model=silent, limit=2, params={"encoder": "none"}, out="run", display="none", yes=True)
     for name in ("summary", "locations", "top"):
         assert run.table(name).is_empty(), "no row of nulls"
         assert "associations could not be counted" in tiltmeter("show", str(run.path), "--table", name).stdout

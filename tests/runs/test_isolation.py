@@ -64,8 +64,8 @@ def key_values(run: Path, model: str) -> pl.DataFrame:
 @pytest.mark.verify
 @pytest.mark.parametrize(("model", "outcome"), [("sim/mild", "refused"), ("python/mine:silent", "empty")])
 def test_nothing_of_a_benchmark_could_be_used(tiltmeter: Tiltmeter, tmp_path: Path, model: str, outcome: str) -> None:
-    refusing = ("-M", "refusal=1") if model == "sim/mild" else ()
-    done = tiltmeter("run benchmarks/g20 -m", model, *refusing, *QUICK, exits=3)
+    further = ("-M", "refusal=1") if model == "sim/mild" else ("--yes",)
+    done = tiltmeter("run benchmarks/g20 -m", model, *further, *QUICK, exits=3)
     assert f"{model}, g20: none of 210 responses could be used (210 {outcome})" in done.stderr
     found = key_values(tmp_path / "run", model)
     assert found["estimate"].null_count() == found.height > 0
@@ -82,7 +82,9 @@ def test_the_other_models_are_measured(tiltmeter: Tiltmeter, tmp_path: Path) -> 
     models = ("sim/mild", "python/mine:declines", "python/mine:silent")
     done = tiltmeter("run benchmarks/g20", *(word for one in models for word in ("-m", one)), "-P", "also=parity,overlap,words", *QUICK)
     assert done.returncode == 3, done.stderr
-    assert [line.partition(", g20")[0] for line in done.stderr.splitlines()] == [f"incomplete: {one}" for one in models[1:]]
+    stopped, refused = done.stderr.splitlines()
+    assert stopped.startswith(f"incomplete: {models[2]}: stopped early: g20 (20 of 210 responses)")
+    assert refused.startswith(f"incomplete: {models[1]}, g20: none of 210 responses could be used (210 refused)")
     tiltmeter("run benchmarks/g20 -m sim/mild -P also=parity,overlap,words", *QUICK[:-1], "alone", exits=0)
     columns = ["metric", "group", "context", "estimate", "low", "high", "p", "q"]
     mine = load(tmp_path / "run").findings.filter(model="sim/mild")
@@ -265,7 +267,7 @@ def test_one_of_several_models_answers_nothing(tiltmeter: Tiltmeter, tmp_path: P
 
 @pytest.mark.verify
 def test_an_interrupted_run_says_first_what_was_not_measured(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]) -> None:
-    command = ["run", "genderbench", "-m", "vllm/slow", "--limit", "6", "--max-connections", "4", "--display", "none", "--out", "run"]
+    command = ["run", "genderbench", "-m", "vllm/slow", "--limit", "2", "--max-connections", "4", "--display", "none", "--out", "run"]
     with MisbehavingServer(lambda request, nth: slow(0.05, "Yes.")) as server:
         process = begin([*command, "--base-url", server.url], tmp_path, environment, stderr=subprocess.STDOUT)
         while server.requests < 60:

@@ -44,7 +44,7 @@ from tiltmeter.benchmarks.resampled_summaries import (
 )
 from tiltmeter.errors import InputError
 from tiltmeter.features import FEATURES, FeatureColumn
-from tiltmeter.readers.outcomes import outcome_counts
+from tiltmeter.readers.outcomes import OUTCOMES, outcome_counts
 from tiltmeter.registry import check_known
 from tiltmeter.stats import (
     COMPARISONS,
@@ -530,7 +530,9 @@ def findings_of(measures: DataFrame, further: DataFrame, part: Part, settings: S
         units = paired if wide.unit else "prompts within each group"
         how = _methods(wide.unit is not None, definition) if definition.formulas.studentised else lit("bootstrap percentile")
         numbers = numbers.with_columns(method=pl.format("{}; resampled: {}", how, lit(units)))
-    numbers = beside(numbers, _counts(measures), "generation", "group")
+    counts = ("attempts", *OUTCOMES, "items")
+    # Without any response about a group, as in an interrupted run, it has no counts.
+    numbers = beside(numbers, _counts(measures), "generation", "group").with_columns(col(counts).fill_null(0))
     single = further.filter(col.target.is_null()).with_columns(
         unit=col.metric.replace_strict(FURTHER_UNITS, default="score", return_dtype=String),
         attempts="n",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from tiltmeter.cli.listing_commands import data_app, list_things, schema
 from tiltmeter.cli.results_commands import compare, export, gate, label, report, show, verify, view
 from tiltmeter.cli.run_commands import analyse, demo, finish, sim_app
 from tiltmeter.errors import EXIT_INCOMPLETE
+from tiltmeter.sanitising import printable
 
 app = typer.Typer(
     name="tiltmeter",
@@ -84,6 +86,15 @@ def run(
     engine_options: o.EngineOptions = None,
     out: o.Out = None,
     display: o.Display = None,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes",
+            "-y",
+            help="Request all responses to a part although its first 20 cannot be used (all cut off, empty, unread or failed). Without it, "
+            "the command asks on a terminal, and elsewhere the part is stopped (status 3).",
+        ),
+    ] = False,
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
 ) -> None:
     """Measure one or more models with a study. Run the same command again to resume."""
@@ -122,10 +133,26 @@ def run(
             display=display,
             engine=engine,
             engine_options=o.key_values("-E", engine_options),
+            yes=yes or (_wants_all if _is_on_terminal() else False),
             command=o.command_line(),
         ),
         show=show,
     )
+
+
+def _is_on_terminal() -> bool:
+    """Return whether a person can answer a question."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
+def _wants_all(sentence: str) -> bool:
+    """Ask on the terminal whether to request all responses although the first ones show a fault."""
+    typer.echo(printable(sentence), err=True)
+    try:
+        return typer.confirm("Request the other responses anyway?", err=True)
+    except typer.Abort:  # Ctrl-C or the end of the input
+        typer.echo(err=True)
+        return False
 
 
 app.command()(demo)

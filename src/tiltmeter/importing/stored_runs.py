@@ -95,7 +95,7 @@ def analyse_run(
         close_parts(run.became, "the run has no response to its prompts")
         run.analyse(run.parts)
         found = folder.read("findings")
-        if _definitions_differ(source.findings, found):
+        if not source.findings.is_empty() and _definitions_differ(source.findings, found):
             table = side_by_side(source.findings, source.grades, found, Run(folder).grades)
             table.write_parquet(folder.path / STAGES / f"{TABLE}.parquet")
             scored["prompts"] = _unlike(source, resolved)

@@ -176,8 +176,8 @@ class Model(Protocol):
     Optional attributes, absent from most models: `structured` (accepts a JSON schema as the vendor extra `response_format`), `unsupported`
     (names of vendor extras that a method may prescribe but the model rejects), `patches` (accepts the roles "source" and "span"),
     `constrains` (accepts the role ALLOWED: the text of an answer that was constrained to the list is `{"answer": ...}`, any other text
-    counts as free), `local` (answers in this process, in batches: the engine sends it the maximum number of requests at once, without a
-    timeout).
+    counts as free), `recorded` (returns recorded answers, which cost nothing), `local` (answers in this process, in batches: the engine
+    sends it the maximum number of requests at once, without a timeout).
     """
 
     @property

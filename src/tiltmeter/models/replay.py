@@ -98,6 +98,8 @@ class ReplayModel(NamedModel):
         Whether an answer is valid only for its system message.
     """
 
+    recorded = True
+
     def __init__(
         self, name: str, digest: str, answers: Mapping[tuple[str | None, str], Mapping[int, Sequence[Any]]], *, by_system: bool
     ) -> None:

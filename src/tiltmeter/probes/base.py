@@ -311,6 +311,17 @@ class Probe(MeasuredPart):
             measured = self._read_again(measured, answers, tools.judge)
         return measured
 
+    def early_outcomes(self, answers: DataFrame, settings: Settings) -> Series:
+        """See Part.early_outcomes: the reader decides. A refusal in words is one also under published definitions, which do not read it.
+
+        Responses that the rules do not read count as answered if a judge reads them later.
+        """
+        outcome = self.measure(answers, settings)["outcome"]
+        if settings.params.get("unread") == JUDGED:
+            return outcome.replace("unreadable", "answered")
+        declined = self.under("default").read(answers)["outcome"] == "refused"
+        return pl.select(when((outcome == "unreadable") & declined).then(lit("refused")).otherwise(outcome)).to_series()
+
     def _read_again(self, measured: DataFrame, answers: DataFrame, judge: Judge) -> DataFrame:
         """Let a judge read what the rules left unread; the column `second_reader` names it where it gave a label or saw a refusal."""
         unread = measured["outcome"] == "unreadable"

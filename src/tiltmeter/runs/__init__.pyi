@@ -1,4 +1,11 @@
-from .asked_models import AskedModel as AskedModel, Judging as Judging, name_of as name_of, open_model as open_model, several as several
+from .asked_models import (
+    AskedModel as AskedModel,
+    Judging as Judging,
+    has_room_to_think as has_room_to_think,
+    name_of as name_of,
+    open_model as open_model,
+    several as several,
+)
 from .asking import Asking as Asking
 from .caveats import caveats as caveats, sentences as sentences, warn_of as warn_of
 from .explaining import Explanation as Explanation

@@ -11,6 +11,7 @@ from tiltmeter.errors import InputError, error_prefix
 from tiltmeter.models import Model, Sampling, create_model, sampling_from_options
 from tiltmeter.models.function import model_of
 from tiltmeter.models.huggingface import PipelineModel, is_pipeline
+from tiltmeter.models.thinking_models import thinks, with_room_to_think
 from tiltmeter.runs.resolving import Resolved
 
 AskedModel = str | Model | Callable[..., Any]
@@ -67,16 +68,25 @@ class Judging:
         chosen = with_fields(self, model=self.model or resolved.settings.judge)
         if chosen.model is not None and resolved.study.judging is None:
             raise InputError(f"{resolved.study.name} does not use a judge; remove --judge")
-        return chosen.opened(resolved.study.judging or Sampling())
+        return chosen.opened(resolved.study.judging or Sampling(), room_to_think=has_room_to_think(resolved, judge=True))
 
-    def opened(self, sampling: Sampling) -> tuple[Model, Sampling] | None:
+    def opened(self, sampling: Sampling, *, room_to_think: bool = False) -> tuple[Model, Sampling] | None:
         """Return the judge and the sampling with its options, or None if no judge is named; raise InputError as `open` does."""
         if self.model is None:
             if self.options or self.base_url:
                 raise InputError("-J and --judge-base-url need a judge; name it with --judge PROVIDER/NAME")
             return None
         with error_prefix("judge: "):
-            return open_model(self.model, sampling, self.base_url, self.options, {}, role="judge")
+            return open_model(self.model, sampling, self.base_url, self.options, {}, role="judge", room_to_think=room_to_think)
+
+
+def has_room_to_think(resolved: Resolved, *, judge: bool = False) -> bool:
+    """Return whether the limit of tokens is raised for models (or a judge) that are known to think.
+
+    It is not raised under published definitions, and not if the study file gives another limit than the method.
+    """
+    is_of_method = judge or resolved.sampling.max_tokens == resolved.study.sampling.max_tokens
+    return is_of_method and resolved.settings.definition == "default"
 
 
 def mapping(name: str, given: object) -> dict[str, Any]:
@@ -117,9 +127,22 @@ def _made(role: str, one: object, options: Mapping[str, Any]) -> Model:
 
 
 def open_model(
-    one: AskedModel, base: Sampling, base_url: str | None, options: Mapping[str, Any], flags: Mapping[str, Any], *, role: str = "model"
+    one: AskedModel,
+    base: Sampling,
+    base_url: str | None,
+    options: Mapping[str, Any],
+    flags: Mapping[str, Any],
+    *,
+    role: str = "model",
+    room_to_think: bool = False,
 ) -> tuple[Model, Sampling]:
-    """Return a model and its sampling: the method's sampling, overridden by flags and by `-M`."""
+    """Return a model and its sampling: the method's sampling, overridden by flags and by `-M`.
+
+    Parameters
+    ----------
+    room_to_think
+        Whether the limit of tokens is raised for a model that is known to think, unless the user chose a limit.
+    """
     if not isinstance(one, str):
         if base_url is not None:
             raise InputError(f"base_url= is for models given by name; the {role} given as an object has its own address")
@@ -136,4 +159,8 @@ def open_model(
         made = _made(role, one, {key: options[key] for key in left})
     prescribed = {key: value for key, value in base.extra.items() if key not in getattr(made, "unsupported", ())}
     extra = {key: value for key, value in {**prescribed, **fields.pop("extra", {})}.items() if value is not None}
-    return made, with_fields(base, **fields, extra=extra)
+    sampling = with_fields(base, **fields, extra=extra)
+    is_chosen = "max_tokens" in fields or flags.get("max_tokens") is not None
+    if room_to_think and isinstance(one, str) and not is_chosen and thinks(one, extra):
+        sampling = with_room_to_think(sampling)
+    return made, sampling

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -51,6 +51,9 @@ class Asking:
         The kind of progress display.
     engine, engine_options
         The engine and its `-E key=value` options; see `tiltmeter.engine.open_engine`.
+    accepts
+        Whether to request the other responses to a part although its first ones show a fault (see `tiltmeter.runs.first_responses`); or a
+        function that answers this question about a sentence.
     """
 
     limits: Limits | None = None
@@ -58,6 +61,7 @@ class Asking:
     display: str | None = "none"
     engine: str | None = None
     engine_options: Mapping[str, str] | None = None
+    accepts: bool | Callable[[str], bool] = False
 
     @contextmanager
     def open(self) -> Iterator[Asker]:
@@ -78,13 +82,19 @@ class Asker:
         """The kind of progress display."""
         return self._asking.display
 
+    def accepts(self, sentence: str) -> bool:
+        """Return whether to go on although the first responses show the fault in this sentence."""
+        answer = self._asking.accepts
+        return answer(sentence) if callable(answer) else answer
+
     @cached_property
     def journal(self) -> Journal:
         """The response cache."""
         return self._stack.enter_context(open_journal(journal_of_runs(self._asking.journal)))
 
     @cached_property
-    def _prices(self) -> Prices:
+    def prices(self) -> Prices:
+        """The prices of models."""
         return Prices.load()
 
     def ask(
@@ -110,7 +120,7 @@ class Asker:
                 journal=self.journal,
                 limits=limits,
                 progress=progress,
-                prices=self._prices,
+                prices=self.prices,
                 patience=patience,
             )
 

@@ -36,9 +36,11 @@ ERRORS = "errors.txt"
 """File with tracebacks of unexpected errors in single parts, if any."""
 LABELS_FILE = "labels.csv"
 """File with the labels of a sample of attempts, if any."""
-_ASIDE = re.compile(rf"\.({'|'.join(TABLES)}|{STAGES}|study\.yaml|run\.json|errors\.txt)\.\w{{8}}")
+ACCEPTED = "accepted.json"
+"""File with the parts that a person wanted to go on although their first responses show a fault, by model, if any."""
+_ASIDE = re.compile(rf"\.({'|'.join(TABLES)}|{STAGES}|study\.yaml|run\.json|accepted\.json|errors\.txt)\.\w{{8}}")
 """Names of temporary files and folders, which exist only while a run is written."""
-_OURS = re.compile(rf"{_ASIDE.pattern}|study\.yaml|run\.json|errors\.txt|{STAGES}|({'|'.join(TABLES)})\.parquet")
+_OURS = re.compile(rf"{_ASIDE.pattern}|study\.yaml|run\.json|accepted\.json|errors\.txt|{STAGES}|({'|'.join(TABLES)})\.parquet")
 """Names of all files and folders that a run writes."""
 ROW_GROUP = 4_096
 PIECE = 32 << 20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -54,9 +54,15 @@ class _Size(NamedTuple):
     context: int
 
 
-def too_long(folder: RunFolder, study: Study, model: str) -> list[str]:
-    """Return a sentence about the prompts of a run that exceed the context of a model; none if there are no such prompts."""
-    design = folder.scan("design").select("prompt_id", "part")
+def too_long(folder: RunFolder, study: Study, model: str, *, without: Collection[str] = ()) -> list[str]:
+    """Return a sentence about the prompts of a run that exceed the context of a model; none if there are no such prompts.
+
+    Parameters
+    ----------
+    without
+        Parts that are left out.
+    """
+    design = folder.scan("design").filter(~col.part.is_in(list(without))).select("prompt_id", "part")
     responses = folder.scan("responses").filter(status="failed", model=model).select("prompt_id", "error")
     is_long = col.error.str.starts_with(f"{CONTEXT}:")
     failed = responses.filter(is_long).join(design, on="prompt_id", maintain_order="left").collect()

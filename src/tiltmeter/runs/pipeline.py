@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from graphlib import TopologicalSorter
@@ -27,6 +27,7 @@ from tiltmeter.models.function import digest_of
 from tiltmeter.paths import is_file, sha256
 from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.runs.asking import RunTools
+from tiltmeter.runs.faults import FAILED, UNREAD, most_frequent, reasons, remedy_of, words_of
 from tiltmeter.runs.folder import ERRORS, LABELS_FILE, STAGES, RunFolder, json_digest, without_foreign
 from tiltmeter.runs.resolving import Resolved, replaced_tables
 from tiltmeter.runs.stage_store import Owner, Pieces, StageStore, conformed, read_table
@@ -77,16 +78,47 @@ def learn(model: Model, parts: Sequence[Part], folder: RunFolder) -> None:
                 teach(key)
 
 
-def requests(folder: RunFolder, model: object) -> Iterator[Request]:
+def requests(folder: RunFolder, model: object, without: Collection[str] = ()) -> Iterator[Request]:
     """Yield a request for every attempt of the design in order, with a few thousand prompts in memory at a time.
 
     If the model has the attribute `constrains`, the requests contain the allowed answers.
+
+    Parameters
+    ----------
+    without
+        Parts whose requests are left out.
     """
-    for chunk in _chunks(_asked(folder, model).select(*_TEXTS, "repetitions", "first_sample")):
+    asked = _asked(folder, model).filter(~col.part.is_in(list(without)))
+    for chunk in _chunks(asked.select(*_TEXTS, "repetitions", "first_sample")):
         for *texts, repetitions, first in chunk.iter_rows():
             messages = _messages(*texts)
             for sample in range(first, first + repetitions):
                 yield Request(messages, sample)
+
+
+def attempts_at(folder: RunFolder, model: object, places: DataFrame) -> DataFrame:
+    """Return single attempts of the design, with all columns of the design and the column `repetition`.
+
+    Parameters
+    ----------
+    places
+        The columns `row` (number of the prompt in the design) and `repetition`.
+    """
+    rows = _asked(folder, model).with_row_index("row").filter(col.row.is_in(places["row"].implode())).collect()
+    return rows.join(places.select("row", "repetition"), on="row", how="inner", maintain_order="left").drop("row")
+
+
+def requests_of(attempts: DataFrame) -> list[Request]:
+    """Return the requests of single attempts (see `attempts_at`)."""
+    rows = attempts.select(*_TEXTS, "first_sample", "repetition").iter_rows()
+    return [Request(_messages(*texts), first + repetition) for *texts, first, repetition in rows]
+
+
+def responses_of(attempts: DataFrame, model: str, key_of: Keys, journal: Journal) -> DataFrame:
+    """Return the responses to single attempts (see `attempts_at`) in the journal: one row each, with the columns of RESPONSES."""
+    keys = [key_of(request.messages, request.sample) for request in requests_of(attempts)]
+    stored = journal.fetch(keys).rename({"text": "answer", "key": "request_id"})
+    return conform(attempts.hstack(stored).with_columns(model=lit(model)), RESPONSES)
 
 
 def collect(folder: RunFolder, models: Sequence[tuple[Model, Sampling]], journal: Journal) -> None:
@@ -96,12 +128,7 @@ def collect(folder: RunFolder, models: Sequence[tuple[Model, Sampling]], journal
             key_of = Keys(model.fingerprint, sampling)
             for chunk in _chunks(_asked(folder, model).select(*DESIGN, *_PATCHED, ALLOWED)):
                 asked = chunk.with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
-                keys = [
-                    key_of(_messages(*texts), first + repetition)
-                    for *texts, first, repetition in asked.select(*_TEXTS, "first_sample", "repetition").iter_rows()
-                ]
-                found = journal.fetch(keys).rename({"text": "answer", "key": "request_id"})
-                add(conform(asked.hstack(found).with_columns(model=lit(model.name)), RESPONSES))
+                add(responses_of(asked, model.name, key_of, journal))
 
 
 def free_answers(folder: RunFolder, model: Model, sampling: Sampling, journal: Journal, part: str) -> DataFrame:
@@ -115,10 +142,7 @@ def free_answers(folder: RunFolder, model: Model, sampling: Sampling, journal: J
     key_of = Keys(model.fingerprint, sampling)
     design = _asked(folder).filter(part=part).collect()
     asked = design.with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
-    rows = asked.select(*_TEXTS, "first_sample", "repetition").iter_rows()
-    keys = [key_of(_messages(*texts), first + repetition) for *texts, first, repetition in rows]
-    found = journal.fetch(keys).rename({"text": "answer", "key": "request_id"})
-    responses = conform(asked.hstack(found).with_columns(model=lit(model.name)), RESPONSES).filter(status="ok")
+    responses = responses_of(asked, model.name, key_of, journal).filter(status="ok")
     factors = design.drop(*_TEXTS)
     return without_foreign(responses.join(factors, on="prompt_id", how="inner", maintain_order="left"))
 
@@ -177,6 +201,8 @@ class Pipeline:
         Tools for the stages; its `problems` lists failures afterwards.
     clock
         Records the duration of each stage.
+    stopped
+        Models and parts that were stopped after their first responses, which are not analysed.
 
     Attributes
     ----------
@@ -184,10 +210,19 @@ class Pipeline:
         Names of the parts with findings.
     """
 
-    def __init__(self, folder: RunFolder, resolved: Resolved, parts: Sequence[Part], tools: RunTools, clock: Clock) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        resolved: Resolved,
+        parts: Sequence[Part],
+        tools: RunTools,
+        clock: Clock,
+        stopped: Collection[Owner] = (),
+    ) -> None:
         self._folder, self._resolved, self._parts, self._tools, self._clock = folder, resolved, parts, tools, clock
         places = {table: folder.table_path(table) for table in ("measures", "findings")}
         self._store = StageStore(folder.path / STAGES, places, of_run=True)
+        self._stopped = frozenset(stopped)
         self._left: list[Owner] = []
         self._maker: dict[str, Stage] = {}
         self._user = {name: Path(path) for name, path in replaced_tables(resolved.study, resolved.settings).items()}
@@ -211,7 +246,7 @@ class Pipeline:
         """
         asked = self._folder.scan("design").select("prompt_id", "part")
         answered = self._folder.scan("responses").filter(col.status != "missing").join(asked, on="prompt_id")
-        there = set(answered.select("model", "part").unique().collect().rows())
+        there = set(answered.select("model", "part").unique().collect().rows()) - self._stopped
         self._left = [owner for model in self._folder.models("responses") for part in self._parts if (owner := (model, part.name)) in there]
         for name in ordered(self._parts):
             stages = {part.name: stage for part in self._parts for stage in part.stages if stage.name == name}
@@ -273,7 +308,7 @@ class Pipeline:
                 failed += owners
             elif owner is not None and "findings" in made:
                 findings[owner] = made
-                problems += _unused(whose, self._input(owner, "measures"))
+                problems += self._unused(owner)
             else:
                 pieces.add(made, owner)
         if not first.optional:
@@ -284,6 +319,22 @@ class Pipeline:
         pieces.record.problems = problems[before:]
         judge = self._tools.judge if first.asks else None
         pieces.record.whole = len(problems) == before and (judge is None or judge.is_done)
+
+    def _unused(self, owner: Owner) -> list[str]:
+        """Return a sentence if there are answers but none could be used; failed requests are reported for the model as a whole."""
+        measures = self._input(owner, "measures")
+        counts = measures.select(outcome_counts()).row(0, named=True)
+        if counts["answered"] or counts["failed"] == counts["attempts"]:
+            return []
+        ended = ", ".join(f"{counts[one]:,} {one}" for one in OUTCOMES if counts[one])
+        begins = f"{', '.join(owner)}: none of {measures.height:,} responses could be used ({ended}), so its metrics have no value"
+        answers = self._input(owner, "answers")
+        kinds = reasons(answers, measures["outcome"])
+        kind = most_frequent(kinds) if kinds.count() else UNREAD
+        if kind in (UNREAD, FAILED):
+            return [f"{begins}; look at the responses, and change the model's settings, the prompts or the features"]
+        remedy = remedy_of(kind, answers.filter(kinds == kind), None, self._resolved.study.params)
+        return [f"{begins}: {words_of(answers, kinds, None)}; {remedy}"]
 
     def _ran(self, stage: Stage, inputs: Sequence[DataFrame], owner: Owner | None) -> dict[str, DataFrame]:
         """Run one stage and return its tables with the columns and types it declares."""
@@ -328,14 +379,27 @@ class Pipeline:
 
     def _answers(self, owner: Owner, *, prompts: bool) -> DataFrame:
         """Return the responses for one part of one model with the factors of their prompts, without columns of other parts."""
-        texts = ("system", *_PATCHED, *(() if prompts else ("prompt",)))
-        design = self._folder.scan("design").drop(texts, strict=False).filter(part=owner[1])
         answers = self._folder.scan("responses").filter(col.status != "missing", model=owner[0])
-        return without_foreign(answers.join(design, on="prompt_id", how="inner", maintain_order="left").collect())
+        return with_factors(self._folder, owner[1], answers, prompts=prompts)
 
 
 _OF_FOLDER = ("answers", "prompts")
 """Inputs of stages that no stage creates."""
+
+
+def with_factors(folder: RunFolder, part: str, answers: LazyFrame, *, prompts: bool = False) -> DataFrame:
+    """Return those of some responses that belong to a part, with the factors of their prompts, without columns of other parts.
+
+    Parameters
+    ----------
+    answers
+        The columns of RESPONSES.
+    prompts
+        Whether to add the prompts.
+    """
+    texts = ("system", *_PATCHED, *(() if prompts else ("prompt",)))
+    design = folder.scan("design").drop(texts, strict=False).filter(part=part)
+    return without_foreign(answers.join(design, on="prompt_id", how="inner", maintain_order="left").collect())
 
 
 def ordered(parts: Sequence[Part]) -> list[str]:
@@ -403,18 +467,6 @@ def _add_findings(found: Mapping[Owner, Mapping[str, DataFrame]], pieces: Pieces
             rows = found[owner]["findings"].height
             pieces.add({**found[owner], "findings": whole.head(rows)}, owner)
             whole = whole.slice(rows)
-
-
-def _unused(whose: str, measures: DataFrame) -> list[str]:
-    """Return a sentence if there are answers but none could be used; failed requests are reported for the model as a whole."""
-    counts = measures.select(outcome_counts()).row(0, named=True)
-    if counts["answered"] or counts["failed"] == counts["attempts"]:
-        return []
-    ended = ", ".join(f"{counts[one]:,} {one}" for one in OUTCOMES if counts[one])
-    return [
-        f"{whose}: none of {measures.height:,} responses could be used ({ended}), so its metrics have no value; look at the responses, and"
-        " change the model's settings, the prompts or the features"
-    ]
 
 
 def with_q(findings: DataFrame) -> DataFrame:

@@ -16,7 +16,10 @@ from tiltmeter.blocks import REPEATED_LOOKS, Bars, Block, Callout, Kind, Table, 
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Cost, Limits, Prices
 from tiltmeter.errors import InputError
+from tiltmeter.models import Sampling
+from tiltmeter.models.thinking_models import thinks, with_room_to_think
 from tiltmeter.reports import Result
+from tiltmeter.runs.asked_models import has_room_to_think
 from tiltmeter.runs.resolving import Resolved
 from tiltmeter.study import SHOWN_BELOW, SINGLE_TESTS, NotRun, Part, Settings
 
@@ -96,11 +99,23 @@ class Plan(Result):
 
 
 def make_plan(
-    resolved: Resolved, models: list[str], *, library: Library, prices: Prices, limits: Limits | None = None, heterogeneity: float = 0.0
+    resolved: Resolved,
+    models: list[str],
+    *,
+    library: Library,
+    prices: Prices,
+    limits: Limits | None = None,
+    heterogeneity: float = 0.0,
+    fixed_length: bool = False,
 ) -> Plan:
-    """Plan a study for models with these names, without calling any model; for `heterogeneity`, see `Part.standard_errors`."""
+    """Plan a study for models with these names, without calling any model; for `heterogeneity`, see `Part.standard_errors`.
+
+    With `fixed_length`, the limit of tokens of a response is that of the user, also for models that think.
+    """
     rows, planned, designs, not_run, judged = [], [], [], {}, []
-    longest = resolved.sampling.max_tokens
+    room = has_room_to_think(resolved) and not fixed_length
+    longest_of = {model: _longest(resolved.sampling, model, room_to_think=room) for model in models}
+    longest = max(longest_of.values(), key=lambda length: length or 0, default=resolved.sampling.max_tokens)
     for part in resolved.study.parts:
         settings = resolved.settings.of_part(part.name)
         try:
@@ -127,7 +142,7 @@ def make_plan(
     counts = ("items", "prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")
     parts = DataFrame(rows, schema={"part": String, **dict.fromkeys(counts, Int64)})
     precision = _precision(planned)
-    costs = _costs(resolved, models, parts, sum(judged), prices)
+    costs = _costs(resolved, longest_of, parts, sum(judged), prices)
     design = pl.concat(designs) if designs else DataFrame()
     asked = limits or Limits()
     seconds = max(1, len(models)) * _calls(parts) * max(SECONDS / asked.max_connections, 60 / (asked.requests_per_minute or math.inf))
@@ -136,7 +151,7 @@ def make_plan(
         for one, level in zip(planned, _levels(planned), strict=True)
         for sentence in one.part.size_warnings(one.design, one.settings, level)
     ]
-    warnings = [*_warnings(precision, parts, resolved, library), *too_small]
+    warnings = [*_warnings(precision, parts, resolved, library), *too_small, *_thinking_words(resolved, longest_of)]
     return Plan(parts, precision, not_run, costs, design, warnings, _meaning(planned), seconds)
 
 
@@ -145,8 +160,29 @@ def _calls(parts: DataFrame) -> int:
     return int(parts["calls"].sum()) + int(parts["judge_calls"].sum())
 
 
-def _costs(resolved: Resolved, models: list[str], parts: DataFrame, question_tokens: float, prices: Prices) -> list[Cost]:
-    """Return the range of costs: from answers of one token each to answers of `max_tokens`.
+def _longest(sampling: Sampling, model: str, *, room_to_think: bool) -> int | None:
+    """Return the limit of tokens of a response, with room for thinking if the model is known to think; None without a limit."""
+    is_raised = room_to_think and thinks(model, sampling.extra)
+    return with_room_to_think(sampling).max_tokens if is_raised else sampling.max_tokens
+
+
+def _thinking_words(resolved: Resolved, longest_of: Mapping[str, int | None]) -> list[str]:
+    """Return a sentence about the models whose limit of tokens has room for thinking."""
+    usual = resolved.sampling.max_tokens
+    raised = {model: length for model, length in longest_of.items() if length != usual}
+    if not raised:
+        return []
+    models, most = ", ".join(raised), max(length or 0 for length in raised.values())
+    return [
+        f"{models} {'thinks' if len(raised) == 1 else 'think'} before answering, which takes tokens as well: up to {most:,} tokens per "
+        f"response are requested instead of {usual:,} (--max-tokens sets another limit)"
+    ]
+
+
+def _costs(
+    resolved: Resolved, longest_of: Mapping[str, int | None], parts: DataFrame, question_tokens: float, prices: Prices
+) -> list[Cost]:
+    """Return the range of costs: from answers of one token each to answers of `max_tokens`, which `longest_of` gives for each model.
 
     A question to a judge contains the instructions, the answer to judge and, from the second stage on, the judge's previous answers.
     """
@@ -156,10 +192,10 @@ def _costs(resolved: Resolved, models: list[str], parts: DataFrame, question_tok
     def cost(of: str, model: str, low: tuple[float, float], high: tuple[float, float] | None) -> Cost:
         return Cost(of, prices.cost(model, *low), None if high is None else prices.cost(model, *high))
 
-    costs = [cost(model, model, (asked, calls), None if longest is None else (asked, calls * longest)) for model in models]
+    costs = [cost(model, model, (asked, calls), None if most is None else (asked, calls * most)) for model, most in longest_of.items()]
     if judge is not None and resolved.study.judging is not None:
-        each = max(1, len(models))
-        judged_at_most = resolved.study.judging.max_tokens
+        each = max(1, len(longest_of))
+        judged_at_most = _longest(resolved.study.judging, judge, room_to_think=has_room_to_think(resolved, judge=True))
         low = each * (question_tokens + questions), float(each * questions)
         high = None
         if longest is not None and judged_at_most is not None:

@@ -69,13 +69,13 @@ def what_is_missing(study: Study, became: Became, model: str, happened: str) -> 
     sentences = [happened.format(found=f"{found:,}", wanted=f"{wanted:,}", unit=unit)]
     if absent:
         several = f" ({len(absent)} of {len(study.parts)} {study.noun})" if len(study.parts) > 1 else ""
-        sentences.append(f"not measured: {_few(absent)}{several}")
+        sentences.append(f"not measured: {few(absent)}{several}")
     measured_harms = {harm for part in study.parts if part.name in measured for harm in part.harms}
     harms = dict.fromkeys(harm.replace("_", " ") for part in study.parts for harm in part.harms if harm not in measured_harms)
     if harms and measured_harms:
         sentences.append(f"no results for: {', '.join(harms)}")
     if partly and len(counts) > 1:
-        sentences.append(f"partly measured: {_few(partly)}")
+        sentences.append(f"partly measured: {few(partly)}")
     return f"{model}: {'; '.join(sentences)}"
 
 
@@ -119,6 +119,7 @@ def measured_title(study: Study, became: Became) -> str:
     return study.title_of(sum(one["status"] == "run" for one in became.values()), "measured")
 
 
-def _few(names: Sequence[str]) -> str:
+def few(names: Sequence[str]) -> str:
+    """Return names separated by commas, at most NAMED of them."""
     left = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {left} more" if left > 0 else "")

