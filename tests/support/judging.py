@@ -36,7 +36,7 @@ class ScriptedModel(InProcess):
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         self.asked.append(tuple(messages))
-        return Completion(text=self._script(messages))
+        return Completion(text=self._script(messages), finish_reason="stop")
 
 
 class EngineJudge:
