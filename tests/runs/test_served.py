@@ -110,6 +110,7 @@ def test_what_was_served_is_stored_and_more_than_one_is_a_caveat(what: str, monk
     assert ("says that it served" in page or "responses come from" in page) == bool(said)
 
 
+@pytest.mark.verify
 def test_a_resumed_run_and_a_new_analysis_keep_what_was_served() -> None:
     script = CASES["another model"][1]
     pl.DataFrame(PROMPTS).write_csv("prompts.csv")

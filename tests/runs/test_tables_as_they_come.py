@@ -109,6 +109,7 @@ def test_prompts_match_in_spite_of_line_ends_and_blanks(tmp_path: Path, change: 
     assert not any("match no prompt" in problem for problem in run.problems)
 
 
+@pytest.mark.verify
 def test_more_responses_than_asked_for_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = prompts().head(6).select("prompt_id", answer=pl.lit("yes"))
     pl.concat([table, table.head(2).with_columns(answer=pl.lit("no"))]).write_csv(tmp_path / "a.csv")

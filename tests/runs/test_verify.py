@@ -130,6 +130,7 @@ def test_a_changed_run_json_is_found(copied: Path, key: str, value: object, sent
     assert sentence in tm.verify(copied).sentences()
 
 
+@pytest.mark.verify
 def test_a_changed_number_is_found_also_if_run_json_was_changed_with_it(copied: Path) -> None:
     change_table(copied, "findings", better)
     assert tm.verify(copied).unmatched == ("findings",)
@@ -172,6 +173,7 @@ def test_code_that_a_study_names_is_not_run_without_permission(workplace: Path) 
     assert tm.verify(run, run_code=True).equal
 
 
+@pytest.mark.verify
 def test_functions_named_in_parameters_are_code_too(copied: Path) -> None:
     study = (copied / "study.yaml").read_text(encoding="utf-8")
     (copied / "study.yaml").write_text(study.replace("params: {}", "params: {features: 'vader,evil=os:system'}"), encoding="utf-8")
