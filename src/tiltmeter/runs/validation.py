@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
@@ -185,6 +186,8 @@ _SHARES = ("level", "p", "q")
 """Columns of findings between 0 and 1."""
 _NEVER_NAN = (*_SHARES, "null_value")
 """Columns of findings that are null, never NaN, if there is no value."""
+_UNBOUNDED = {"range_low": -math.inf, "range_high": math.inf}
+"""Infinite values of grades that are no error: a count has no largest possible value."""
 _ROUNDING = 1e-9
 LARGEST = 1e100
 """Largest absolute value of a number in a table of numbers: larger ones overflow where they are squared."""
@@ -203,11 +206,15 @@ def check_values(table: DataFrame) -> str | None:
     for name, kind in table.schema.items():
         if kind == Float64:
             lowest, highest = (0.0, 1.0) if name in _SHARES else (-LARGEST, LARGEST)
-            accepted = table[name].is_between(lowest - _ROUNDING, highest + _ROUNDING)
-            wrong = (~(accepted if name in _NEVER_NAN else accepted | table[name].is_nan())).arg_true()
+            values = table[name]
+            accepted = values.is_between(lowest - _ROUNDING, highest + _ROUNDING)
+            if name not in _NEVER_NAN:
+                accepted |= values.is_nan()
+            if name in _UNBOUNDED:
+                accepted |= values == _UNBOUNDED[name]
+            wrong = (~accepted).arg_true()
             if len(wrong):
-                value = table[name][wrong[0]]
-                return f"row {wrong[0] + 1}: {name} is {value:g}, not a number between {lowest:g} and {highest:g}"
+                return f"row {wrong[0] + 1}: {name} is {values[wrong[0]]:g}, not a number between {lowest:g} and {highest:g}"
         elif name in _KNOWN and kind == String:
             unknown = (~table[name].is_in(list(_KNOWN[name]))).arg_true()
             if len(unknown):
