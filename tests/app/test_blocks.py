@@ -21,7 +21,7 @@ def explored(blocks: list[Block], probes_only: Path, monkeypatch: pytest.MonkeyP
     """The HTML that the explorer shows of a run whose report has these blocks."""
     monkeypatch.setenv("TILTMETER_RUNS", str(probes_only))
     monkeypatch.setattr(Run, "report_of", lambda _: Report([ABOUT], blocks))
-    monkeypatch.setattr(sys, "argv", ["explorer", str(probes_only / "probes"), str(probes_only / "journal.sqlite")])
+    monkeypatch.setattr(sys, "argv", ["explorer", str(probes_only / "probes"), str(probes_only / "journal.sqlite"), ""])
     page = AppTest.from_file(explorer.__file__, default_timeout=60).run()
     assert not page.exception
     assert not page.error
