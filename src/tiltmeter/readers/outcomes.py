@@ -74,9 +74,12 @@ def corrected(read: Callable[..., DataFrame], answer: Series, *factors: Series) 
     factors
         Further arguments of the reader, each with a value per answer.
     """
-    patterns = [row.find for row in tables("writing")["corrections"].values()]
-    later = text_table(answer).select(pl.coalesce(col.text.str.extract(pattern) for pattern in patterns))["text"]
-    return read_again(read, later, *factors, first=read(answer, *factors))
+    text = text_table(answer)["text"]
+    found = read(answer, *factors)
+    # An explanation ("I misread the question") may follow the corrected answer. The first pattern that gives a label replaces the others.
+    for pattern in reversed(tables("writing")["corrections"].values()):
+        found = read_again(read, text.str.extract(pattern.find), *factors, first=found)
+    return found
 
 
 def first_turns(read: Callable[..., DataFrame], answer: Series, *factors: Series) -> DataFrame:
