@@ -74,12 +74,15 @@ def corrected(read: Callable[..., DataFrame], answer: Series, *factors: Series) 
     factors
         Further arguments of the reader, each with a value per answer.
     """
-    text = text_table(answer)["text"]
-    found = read(answer, *factors)
-    # An explanation ("I misread the question") may follow the corrected answer. The first pattern that gives a label replaces the others.
-    for pattern in reversed(tables("writing")["corrections"].values()):
-        found = read_again(read, text.str.extract(pattern.find), *factors, first=found)
-    return found
+    text, found = text_table(answer)["text"], read(answer, *factors)
+    patterns = tables("writing")["corrections"].values()
+    parts = pl.concat(DataFrame({"part": text.str.extract(pattern.find)}).with_row_index("row") for pattern in patterns).drop_nulls("part")
+    if parts.is_empty():
+        return found
+    # An explanation ("I misread the question") may follow the corrected answer, so the first pattern counts that gives a label.
+    again = read(parts["part"], *(factor[parts["row"]] for factor in factors)).with_columns(row=parts["row"])
+    again = again.filter(col.label.is_not_null()).unique("row", keep="first", maintain_order=True)
+    return found.with_row_index("row").update(again, on="row").drop("row")
 
 
 def first_turns(read: Callable[..., DataFrame], answer: Series, *factors: Series) -> DataFrame:
