@@ -69,6 +69,28 @@ def test_a_separator_that_divides_all_lines_is_used(tmp_path: Path, text: str, c
     assert table_of(Path("a.csv")).columns == columns
 
 
+SINGLE_QUOTES = ['"is 6" tall",women\n', 'women,"is 6""\n', '"says "yes", she",women\n', '"is 6\\" tall",women\n', '"is 6" a\ttall\n']
+
+
+@pytest.mark.parametrize("row", SINGLE_QUOTES)
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_single_quotes_within_quotes_are_refused_with_their_line(tmp_path: Path, row: str, rows: int) -> None:
+    mark = "\t" if "\t" in row else ","
+    lines = [f"text{mark}group\n", f'"a ""b"" c"{mark}men\n', f"d{mark}men\n", *[row, f"e{mark}men\n"] * rows, f'"f"{mark}men\n']
+    (tmp_path / "a.csv").write_text("".join(lines))
+    with pytest.raises(InputError, match=r"a\.csv cannot be read: line 4: a value starts with a quotation mark, and the next one is not"):
+        table_of(Path("a.csv"))
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_quotes_within_values_without_quotes_are_read(tmp_path: Path, mark: str, end: str) -> None:
+    rows = [("text", "group"), ('6" tall', "x"), ('""', "5'6\""), ("", 'a "b" c'), (' "d"', f'"e ""{mark} f"""'), ('6" wide', "")]
+    (tmp_path / "a.csv").write_text("".join(mark.join(row) + end for row in rows), newline="")
+    wanted = [('6" tall', "x"), ("", "5'6\""), (None, 'a "b" c'), (' "d"', f'e "{mark} f"'), ('6" wide', None)]
+    assert table_of(Path("a.csv")).rows() == wanted
+
+
 def test_rows_are_numbered_as_in_the_spreadsheet(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,group\n\nShe is kind.,women\n\nHe is kind.,\n")
     with pytest.raises(InputError, match=r"a\.csv, row 5, column 'group' is empty"):
