@@ -6,6 +6,7 @@ import contextlib
 import csv
 import json
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -16,7 +17,7 @@ import polars as pl
 from polars import DataFrame, selectors as cs
 
 from tiltmeter.errors import InputError
-from tiltmeter.sanitising import not_utf8, storable
+from tiltmeter.sanitising import not_utf8, shortened, storable
 from tiltmeter.unpacking import check_workbook, unpack_gzip
 
 UNREADABLE: Final = (OSError, UnicodeError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
@@ -134,16 +135,21 @@ def _table_of_gzip(path: Path, own: Mapping[str, Reader] | None) -> DataFrame:
 
 
 def _excel_of(path: Path) -> DataFrame:
-    """Read the first sheet of an Excel file, with all values as text."""
+    """Read the first visible sheet of an Excel file, with all values as text; sheets before it get a note."""
     try:
         from fastexcel import FastExcelError, read_excel
     except ImportError as error:
         raise InputError(f'{path}: Excel files need another package: pip install "tiltmeter[excel]"; or save the sheet as CSV') from error
-    check_workbook(path)
+    index = check_workbook(path)
     try:
-        table: DataFrame = read_excel(path).load_sheet(0, dtypes="string").to_polars()
+        workbook = read_excel(path)
+        table: DataFrame = workbook.load_sheet(index, dtypes="string").to_polars()
     except FastExcelError as error:
         raise InputError(f"{path} cannot be read: it is not an Excel workbook, or it is damaged") from error
+    if index:
+        hidden = ", ".join(workbook.sheet_names[:index])
+        sheet = f"the sheet {shortened(workbook.sheet_names[index], _LONGEST)!r}"
+        print(f"note: {path}: {sheet} is read; hidden sheets before it are not ({shortened(hidden, _LONGEST)})", file=sys.stderr)
     return _filled(table, r"__UNNAMED__\d+")
 
 
