@@ -101,6 +101,13 @@ def test_a_key_in_a_column_is_masked(form: str) -> None:
     assert masked[1:].to_list() == texts[1:].to_list()
 
 
+def test_a_column_stays_as_it_is_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TILTMETER_API_KEY", "HF_TOKEN"):
+        monkeypatch.delenv(name)
+    texts = pl.Series("answer", ["100%", None])
+    assert column_without_keys(texts).to_list() == ["100%", None]
+
+
 @pytest.mark.verify
 @pytest.mark.parametrize("form", ["plain", "header", "some percent"])
 def test_no_file_of_imported_responses_contains_the_key(form: str, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:

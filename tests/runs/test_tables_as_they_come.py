@@ -211,6 +211,19 @@ DATES = ("10-Dec", "2024-12-10 00:00:00", "2024-12-10", "Dec-10", "10. Dez", "01
 NO_DATES = ("10-12", "May", "march", "18-plus", "2024", "A. Mai", "12 angry men", "65+", "1/2", "Jan", "55 or older")
 
 
+@pytest.mark.parametrize("files", [1, 2])
+@pytest.mark.parametrize("role", ["group", "pair"])
+def test_columns_that_are_joined_to_the_same_name_are_refused(tmp_path: Path, files: int, role: str) -> None:
+    rows = [("A", "Asian, Indian", "female"), ("B", "Asian", "Indian, female"), ("C", "White", "male"), ("D", "White", "male")]
+    table = pl.DataFrame(rows, schema=["text", "a", "b"], orient="row").with_columns(g=pl.Series(["x", "y", "x", "y"]))
+    names = [f"{number}.csv" for number in range(files)]
+    for number, name in enumerate(names):
+        table.gather_every(files, number).write_csv(name)
+    groups, pairs = (["a", "b"], list[str]()) if role == "group" else (["g"], ["a", "b"])
+    with pytest.raises(InputError, match=rf"the columns of --{role} give the same name 'Asian, Indian, female' to 'Asian, Indian' and"):
+        tm.analyse(names, study="benchmarks", text="text", display="none", group=groups, pair=pairs)
+
+
 def test_what_is_a_date_among_groups() -> None:
     assert [name for name in DATES if dates_among("a.csv", pl.Series([name])) is None] == []
     assert [name for name in NO_DATES if dates_among("a.csv", pl.Series([name])) is not None] == []

@@ -26,7 +26,15 @@ from tiltmeter.importing.evaluation_logs import (
     read_inspect_log,
     read_probe_log,
 )
-from tiltmeter.importing.response_tables import Source, TableInMemory, TextColumns, read_responses, read_texts, texts_in
+from tiltmeter.importing.response_tables import (
+    Source,
+    TableInMemory,
+    TextColumns,
+    read_responses,
+    read_texts,
+    refuse_joined_alike,
+    texts_in,
+)
 from tiltmeter.models import Model, Sampling
 from tiltmeter.models.key_masking import column_without_keys
 from tiltmeter.paths import is_file, sha256
@@ -234,8 +242,8 @@ def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns)
         if getattr(columns, flag) and flag not in suite.reads:
             raise InputError(f"--{flag}: {family} do not use such a column; remove the flag")
     tables = {path: _without_keys(path, read_texts(path, columns)) for path in paths}
-    rows = pl.concat(tables.values()).drop(ROW)
     named = ", ".join(map(str, paths))
+    rows = refuse_joined_alike(pl.concat(tables.values()).drop(ROW), named)
     if not columns.feature and not (rows["text"].str.strip_chars().fill_null("") != "").any():
         raise InputError(f"{named}: no row has a text in the column {columns.text!r}; name the column that holds the texts with --text")
     groups = rows["identity"].unique()

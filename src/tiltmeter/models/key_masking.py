@@ -67,8 +67,10 @@ def without_keys(text: str) -> str:
 def column_without_keys(texts: Series) -> Series:
     """Return texts with every key masked as by `without_keys`."""
     forms = [form for plain, _ in _patterns(tuple(_keys_of_environment())) for form in plain]
+    if not forms:
+        return texts
     suspected = (texts.str.contains_any(forms) | texts.str.contains("%", literal=True)).fill_null(False)
-    if not forms or not suspected.any():
+    if not suspected.any():
         return texts
     masked = texts.filter(suspected).map_elements(without_keys, return_dtype=String)
     return texts.clone().scatter(suspected.arg_true(), masked)
