@@ -224,6 +224,17 @@ def test_columns_that_are_joined_to_the_same_name_are_refused(tmp_path: Path, fi
         tm.analyse(names, study="benchmarks", text="text", display="none", group=groups, pair=pairs)
 
 
+@pytest.mark.parametrize("column", ["text", "group", "author"])
+@pytest.mark.parametrize("value", [pl.duration(days=1), pl.lit(b"text")])
+def test_columns_without_text_are_named(tmp_path: Path, column: str, value: pl.Expr) -> None:
+    rows = pl.DataFrame({"text": ["She is kind.", "He is kind."], "group": ["women", "men"], "author": ["a", "b"]})
+    rows.with_columns(value.alias(column)).write_parquet("a.parquet")
+    with pytest.raises(
+        InputError, match=rf"a\.parquet, column '{column}' contains (Duration|Binary).* instead of text; convert it to text"
+    ):
+        read_texts(Path("a.parquet"), TextColumns("text", ["group"], cluster="author"))
+
+
 def test_what_is_a_date_among_groups() -> None:
     assert [name for name in DATES if dates_among("a.csv", pl.Series([name])) is None] == []
     assert [name for name in NO_DATES if dates_among("a.csv", pl.Series([name])) is not None] == []
