@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models.base import ModelError
+from tiltmeter.models.key_masking import without_keys
 
 
 class Endpoint(NamedTuple):
@@ -123,7 +124,7 @@ def clean(text: str, secrets: tuple[str, ...] = ()) -> str:
     for secret in secrets:
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, "***")
-    text = text[:20_000]
+    text = without_keys(text)[:20_000]  # before the text is cut: a part of a key would not be recognised
     if _PAGE.search(text, 0, 1000):
         title = _TITLE.search(text)
         text = f"an HTML page titled {title[1].strip()!r}" if title else f"an HTML page: {_MARKUP.sub(' ', text)}"

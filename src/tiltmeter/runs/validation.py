@@ -19,6 +19,8 @@ from tiltmeter.yaml_files import first_error
 REMEDY = "run the study again to recreate it"
 
 Number = Annotated[float, AllowInfNan(False)]
+TableName = Annotated[str, Field(pattern=r"^(?:stages/)?[^./\\:][^/\\:]*$")]
+"""The name of a table in the run folder or its folder of stages; no other file is opened."""
 
 
 class _Open(BaseModel):
@@ -117,7 +119,7 @@ class RunDocument(_Open):
     packages: dict[str, str]
     sampling: dict[str, Any]
     parts: dict[str, PartEntry]
-    tables: dict[str, TableEntry]
+    tables: dict[TableName, TableEntry]
     models: list[ModelEntry]
     data: list[DataEntry]
     problems: list[str]
@@ -234,6 +236,9 @@ def check_findings(findings: DataFrame) -> str | None:
     has_low, has_high = (findings[name].fill_nan(None).is_not_null() for name in ("low", "high"))
     if len(half := (has_low != has_high).arg_true()):
         return f"row {half[0] + 1} has only one end of its interval"
+    marked = findings["mark"].is_in([*MARKS, *RANGES, UNDECIDED])
+    if len(unfounded := (marked & findings["estimate"].fill_nan(None).is_null()).arg_true()):
+        return f"row {unfounded[0] + 1} has a mark and no estimate"
     if not findings.select(pl.all_horizontal(col("attempts", *OUTCOMES) >= 0).all()).item():
         return "a count is negative"
     duplicates = findings.select("study", "part", "model", *NAMED).is_duplicated().arg_true()
