@@ -24,14 +24,13 @@ from tiltmeter.errors import EXIT_GATE, EXIT_OK, InputError
 from tiltmeter.importing.stored_runs import OWN_TEXTS
 from tiltmeter.models import Sampling
 from tiltmeter.paths import is_file
-from tiltmeter.runs import Asking, Resolved, Run, RunFolder, resolve
+from tiltmeter.runs import Asking, Resolved, Run, RunFolder, refuse_code, resolve_stored
 from tiltmeter.runs.checksums import unmatched_tables
 from tiltmeter.runs.folder import LABELS_FILE, STAGES, reading
 from tiltmeter.runs.pipeline import make_design
 from tiltmeter.runs.problems import count_responses
 from tiltmeter.runs.study_run import RunInProgress
 from tiltmeter.study import NAMED, Part, Stage, Study
-from tiltmeter.user_functions import file_of, is_function
 
 _TOLERANCE: Final = 1e-9
 """Numbers whose difference is at most this share of them are equal: other processors round differently."""
@@ -126,22 +125,18 @@ def verify_run(run: Run, *, run_code: bool = False) -> Verification:
         study.yaml names code and `run_code` is False; the study of the run cannot be recreated, for example because one of its files is
         missing; or a table is not usable.
     """
-    code = _code_of(document_of(run))
-    if code and not run_code:
-        raise InputError(
-            f"study.yaml of {run.place} names code, which would be run to compute the numbers again ({', '.join(code)}); read this code, "
-            "then add --run-code (in Python run_code=True)"
-        )
+    if not run_code:
+        refuse_code(run.path)
     run.folder.whole()
     unmatched = unmatched_tables(run.folder)
-    resolved, own_texts = _resolved(run)
+    resolved, own_texts = _resolved(run, run_code=run_code)
     with tempfile.TemporaryDirectory(prefix="tiltmeter-verify-", ignore_cleanup_errors=True) as place:
         again = RunFolder(Path(place) / "run")
         kept = _copied(run, resolved.study.parts, again.path)
         problems, became = _computed(run, resolved, again)
         designed = {} if own_texts or _has_other_prompts(run) else _designed(resolved, Path(place) / "design")
         stored_again = again.sizes()
-        differences = [*_changed_files(run, resolved), *_differing_settings(run), *_differing_counts(run, became)]
+        differences = [*_changed_files(run, resolved, run_code=run_code), *_differing_settings(run), *_differing_counts(run, became)]
         rows: dict[str, int] = {}
         if designed:
             stored = run.design.filter(pl.col("part").is_in(list(designed)))
@@ -160,21 +155,14 @@ def verify_run(run: Run, *, run_code: bool = False) -> Verification:
     return Verification(run.place, tuple(unmatched), tuple(differences), rows, tuple(as_stored), tuple(remarks))
 
 
-def _code_of(document: Mapping[str, Any]) -> list[str]:
-    """Return the names of code in a study document: a study in a Python file, and functions in parameters."""
-    texts = [document.get("study"), *(document.get("params") or {}).values(), *(document.get("replace") or {}).values()]
-    pieces = [piece.strip().rpartition("=")[2] for text in texts for piece in str(text).split(",")]
-    return [piece for piece in pieces if is_function(piece) or file_of(piece)]
-
-
-def _resolved(run: Run) -> tuple[Resolved, bool]:
+def _resolved(run: Run, *, run_code: bool) -> tuple[Resolved, bool]:
     """Return the study of a run with those of its parts that have responses, and whether it is about the user's own texts."""
     own_texts = str(run.about["study"]).partition("/")[2] == OWN_TEXTS
     if own_texts:
-        by_name, settings = opened(run)
+        by_name, settings = opened(run, run_code=run_code)
         resolved = Resolved(Study(name=run.about["study"], title=run.about["title"], parts=list(by_name.values())), settings, Sampling())
     else:
-        resolved = resolve(run.path / "study.yaml")
+        resolved = resolve_stored(run.path, run_code=run_code)
     answered = run.folder.scan("responses").filter(pl.col("status") != "missing").select("prompt_id")
     names = run.folder.scan("design").join(answered, on="prompt_id", how="semi").select(pl.col("part").unique()).collect()["part"].to_list()
     study = dataclasses.replace(resolved.study, parts=[part for part in resolved.study.parts if part.name in names])
@@ -259,9 +247,10 @@ def _table(folder: RunFolder, name: str) -> DataFrame:
         return pl.read_parquet(path, glob=False)
 
 
-def _changed_files(run: Run, resolved: Resolved) -> list[str]:
+def _changed_files(run: Run, resolved: Resolved, *, run_code: bool) -> list[str]:
     """Return a sentence for each input file of the study whose content is not that of the run."""
-    now = {} if resolved.study.name.partition("/")[2] == OWN_TEXTS else resolve(run.path / "study.yaml").inputs
+    is_of_texts = resolved.study.name.partition("/")[2] == OWN_TEXTS
+    now = {} if is_of_texts else resolve_stored(run.path, run_code=run_code).inputs
     noted = resolved.inputs
     return [f"inputs: {path} is not the file that the run used" for path, digest in now.items() if noted.get(path, digest) != digest]
 
