@@ -373,6 +373,7 @@ def analyse(
     engine: str | None = None,
     engine_options: Mapping[str, str] | None = None,
     command: str | None = None,
+    run_code: bool = False,
 ) -> Run:
     """Measure existing responses or texts. No model is called, except a judge if you name one.
 
@@ -397,6 +398,8 @@ def analyse(
     judge, judge_base_url, judge_options, definition, limit, seed, params, replace, limits, journal, out, display, engine, engine_options, \
     command
         See `run`.
+    run_code
+        Whether code that study.yaml of a run names (FILE.py:NAME, MODULE:FUNCTION) may be run.
 
     Returns
     -------
@@ -406,7 +409,7 @@ def analyse(
     Raises
     ------
     InputError
-        An argument is invalid.
+        An argument is invalid, or study.yaml of a run names code and `run_code` is False.
 
     Examples
     --------
@@ -429,7 +432,10 @@ def analyse(
     if not has_columns and (source := _run_of(data, study)) is not None:
         _refuse_of_prompts(model, limit, chosen_settings["params"])
         refuse_own_texts(source)
-        resolved = runs.resolve(source.path / "study.yaml" if study is None else study, settings=chosen_settings)
+        if study is None:
+            resolved = runs.resolve_stored(source.path, run_code=run_code, settings=chosen_settings)
+        else:
+            resolved = runs.resolve(study, settings=chosen_settings)
         chosen = None if judge is None else judging.open(resolved)
         finished = analyse_run(source, resolved, judge=chosen, asking=asking, out=out, command=command)
         runs.warn_of(finished, stacklevel=2)
@@ -566,6 +572,7 @@ def label(
     judge_options: Mapping[str, Any] | None = None,
     journal: str | Path | None = None,
     display: str | None = None,
+    run_code: bool = False,
 ) -> DataFrame:
     """Draw a random sample of responses to be labelled, or add labels to a run, whose findings are then corrected for parsing errors.
 
@@ -585,6 +592,8 @@ def label(
         A model that labels the sample in place of a person; see `run`.
     journal, display
         See `run`; for the judge.
+    run_code
+        Whether code that study.yaml of the run names (FILE.py:NAME, MODULE:FUNCTION) may be run.
 
     Returns
     -------
@@ -594,7 +603,7 @@ def label(
     Raises
     ------
     InputError
-        Nothing in the run can be labelled, or a label is not one of those allowed.
+        Nothing in the run can be labelled, a label is not one of those allowed, or study.yaml names code and `run_code` is False.
 
     Examples
     --------
@@ -612,13 +621,13 @@ def label(
     opened = runs.load(run)
     judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options)).opened(Sampling(temperature=0.0, max_tokens=256))
     if labels is None:
-        rows = labelling.sample(opened, n, part, model)
+        rows = labelling.sample(opened, n, part, model, run_code=run_code)
         if judging is None:
             return rows
-        labelling.judge_labels(opened, rows, judging, _asking(None, journal, display, None, None))
+        labelling.judge_labels(opened, rows, judging, _asking(None, journal, display, None, None), run_code=run_code)
     else:
-        labelling.add_labels(opened, labelling.filled_in(labels), annotator)
-    return labelling.reanalyse(opened).reading_quality
+        labelling.add_labels(opened, labelling.filled_in(labels), annotator, run_code=run_code)
+    return labelling.reanalyse(opened, run_code=run_code).reading_quality
 
 
 def gate(
@@ -633,6 +642,7 @@ def gate(
     allow_ungraded: bool = False,
     allow_undecided: bool = False,
     fail_on_caveats: Sequence[str] = (),
+    run_code: bool = False,
 ) -> Verdict:
     """Check a run against limits.
 
@@ -657,6 +667,9 @@ def gate(
         If True, metrics whose mark lies on both sides of `fail_on` pass.
     fail_on_caveats
         Codes of caveats (`tiltmeter.CAVEATS`) that must not apply.
+    run_code
+        Whether code that study.yaml of either run names (FILE.py:NAME, MODULE:FUNCTION) may be run. If it names code and this is False,
+        the prompts of the runs are not paired, and a note says so.
 
     Returns
     -------
@@ -683,7 +696,7 @@ def gate(
         raise InputError(f"maximum= and minimum= need numbers, not {wrong[0]!r}")
     bounds = [Bound(bound, name, float(value)) for bound, limits in given for name, value in limits.items()]
     rules = Rules(fail_on, certain, tuple(bounds), allow_ungraded, tuple(fail_on_caveats), allow_undecided, population)
-    return decide(runs.load(run), rules, None if baseline is None else runs.load(baseline))
+    return decide(runs.load(run), rules, None if baseline is None else runs.load(baseline), run_code=run_code)
 
 
 def _limit(size: str | None, limit: Limit | None) -> Limit | None:

@@ -65,10 +65,15 @@ def draw_rows(rows: DataFrame, n: int, seed: int) -> DataFrame:
     return table.filter(col.lot.rank("ordinal").over("stratum") <= quota.ceil()).sort("lot").drop("lot")
 
 
-def sample(run: Run, n: int, part: str | None = None, model: str | None = None) -> DataFrame:
+def sample(run: Run, n: int, part: str | None = None, model: str | None = None, *, run_code: bool = False) -> DataFrame:
     """Draw the rows of a run that are to be labelled, up to about `n` for each part and model, in random order.
 
     The same arguments give the same sample.
+
+    Parameters
+    ----------
+    run_code
+        Whether code that study.yaml of the run names may be run.
 
     Returns
     -------
@@ -78,12 +83,12 @@ def sample(run: Run, n: int, part: str | None = None, model: str | None = None) 
     Raises
     ------
     InputError
-        The run has no such part or model, or nothing in it can be labelled.
+        The run has no such part or model, nothing in it can be labelled, or study.yaml names code and `run_code` is False.
     """
     for given, known, what in ((part, run.about["parts"], "part"), (model, models_of(run), "model")):
         if given is not None:
             check_known(given, known, f"{run.place} has no {what} {given!r}")
-    rows, seed = _rows_of(run, part=part, model=model), run.about["seed"]
+    rows, seed = _rows_of(run, part=part, model=model, run_code=run_code), run.about["seed"]
     chosen = [draw_rows(mine, n, seed) for _, mine in rows.group_by("model", "part", maintain_order=True)]
     drawn = pl.concat([rows.clear(), *chosen], how="diagonal")
     if drawn.is_empty():
@@ -93,9 +98,11 @@ def sample(run: Run, n: int, part: str | None = None, model: str | None = None) 
     return conform(drawn, LABELS, further=True).select(*LABELS, *SHOWN)
 
 
-def _rows_of(run: Run, of: DataFrame | None = None, *, part: str | None = None, model: str | None = None) -> DataFrame:
+def _rows_of(
+    run: Run, of: DataFrame | None = None, *, part: str | None = None, model: str | None = None, run_code: bool = False
+) -> DataFrame:
     """Return what can be labelled in a part, a model or the responses in `of` (LABELS): TO_LABEL with `model` and `part`."""
-    parts, found = opened(run)[0], [DataFrame(schema={"model": String, "part": String, **TO_LABEL})]
+    parts, found = opened(run, run_code=run_code)[0], [DataFrame(schema={"model": String, "part": String, **TO_LABEL})]
     for name in models_of(run) if model is None else [model]:
         side = Side(run, name)
         for one in side.parts:
@@ -123,7 +130,7 @@ def write_sample(rows: DataFrame, path: Path) -> None:
         csv_table(shown.lazy()).collect().write_csv(aside)
 
 
-def add_labels(run: Run, given: DataFrame, annotator: str, *, replace: bool = True) -> None:
+def add_labels(run: Run, given: DataFrame, annotator: str, *, replace: bool = True, run_code: bool = False) -> None:
     """Add the labels of one annotator to a run, in place of earlier ones for the same rows.
 
     Parameters
@@ -132,6 +139,8 @@ def add_labels(run: Run, given: DataFrame, annotator: str, *, replace: bool = Tr
         Rows of `sample` with a `label`: an allowed answer, "refused" or "unclear". Rows without one are ignored.
     replace
         Whether earlier labels of this annotator for the same rows are replaced.
+    run_code
+        Whether code that study.yaml of the run names may be run.
 
     Raises
     ------
@@ -167,7 +176,7 @@ def add_labels(run: Run, given: DataFrame, annotator: str, *, replace: bool = Tr
         same = run.folder.beside(rows, "responses", col.answer.alias("now")).drop_nulls(["answer", "now"]).select(pl.Expr.eq(*squeezed))
         if same.height and same.to_series().mean() < 0.5:  # type: ignore[operator]
             raise InputError("the answers of the sample are not those of this run; label a sample of this run")
-    known = _rows_of(run, rows).select(*ROW, "allowed", "meaning")
+    known = _rows_of(run, rows, run_code=run_code).select(*ROW, "allowed", "meaning")
     rows = beside(rows.select(LABELS.keys()), known, *ROW)
     number = (col.allowed.list.len() == 0) & col.label.cast(pl.Float64, strict=False).is_not_null()
     free = number | (col.label.is_in([REFUSED, UNCLEAR]) & col.allowed.is_not_null())
@@ -188,7 +197,7 @@ def add_labels(run: Run, given: DataFrame, annotator: str, *, replace: bool = Tr
             csv_table(pl.concat([kept, rows]).lazy()).collect().write_csv(aside)
 
 
-def judge_labels(run: Run, rows: DataFrame, judge: tuple[Model, Sampling], asking: Asking) -> None:
+def judge_labels(run: Run, rows: DataFrame, judge: tuple[Model, Sampling], asking: Asking, *, run_code: bool = False) -> None:
     """Let a judge label rows of `sample`; unusable answers of the judge are left out."""
     with asking.open() as asker:
         labels = read_with_judge(RunJudge(*judge, asker), rows)
@@ -196,15 +205,25 @@ def judge_labels(run: Run, rows: DataFrame, judge: tuple[Model, Sampling], askin
     if not rows["label"].count():
         print(f"note: the judge {judge[0].name} gave no usable label; name another judge, or let people label the sample", file=sys.stderr)
         return
-    add_labels(run, rows, f"{JUDGE}{judge[0].name}")
+    add_labels(run, rows, f"{JUDGE}{judge[0].name}", run_code=run_code)
 
 
-def reanalyse(run: Run) -> Run:
+def reanalyse(run: Run, *, run_code: bool = False) -> Run:
     """Compute the findings of a run again from its measures, with its labels. No model is called, and measures are kept.
 
     The findings of parts that labels do not correct (associations and benchmarks) are left as they are.
+
+    Parameters
+    ----------
+    run_code
+        Whether code that study.yaml of the run names may be run.
+
+    Raises
+    ------
+    InputError
+        study.yaml names code and `run_code` is False, or the study of the run cannot be recreated.
     """
-    about, (parts, settings) = run.about, opened(run)
+    about, (parts, settings) = run.about, opened(run, run_code=run_code)
     mine = [parts[name] for name in about["parts"] if name in parts and any("labels" in stage.tables for stage in parts[name].stages)]
     if not mine:
         return run

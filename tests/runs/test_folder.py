@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 import tiltmeter
+from tiltmeter.app.known_runs_page import known
 from tiltmeter.errors import InputError
 from tiltmeter.runs import Run, RunFolder, known_runs, load
 
@@ -127,3 +128,22 @@ def test_damaged_tables_are_named(finished: Run, table: str) -> None:
     pl.DataFrame({"x": [1]}).write_parquet(path)
     with pytest.raises(InputError, match="lacks the required column"):
         getattr(load(finished.path), table)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in folders")
+@pytest.mark.parametrize("name", ["findings.parquet", "stages/grades.parquet", "labels.csv", "study.yaml", "stages/measures.json"])
+def test_a_pipe_in_a_run_folder_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    (tmp_path / "stages").mkdir()
+    (tmp_path / "run.json").write_text("{}")
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(InputError, match=rf"{name} is not a file but a pipe"):
+        load(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in folders")
+def test_listings_skip_a_run_whose_description_is_a_pipe(workplace: Path) -> None:
+    place = workplace / "runs" / "odd"
+    place.mkdir(parents=True)
+    os.mkfifo(place / "run.json")
+    assert known_runs() == []
+    assert [run.state for run in known()] == ["damaged"]

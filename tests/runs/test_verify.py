@@ -14,6 +14,7 @@ import pytest
 import tiltmeter as tm
 from tiltmeter.cli import main
 from tiltmeter.errors import InputError
+from tiltmeter.importing.verifying import unequal
 from tiltmeter.paths import sha256
 from tiltmeter.runs.checksums import unmatched_tables
 
@@ -153,6 +154,42 @@ def test_missing_and_added_tables_are_found(copied: Path) -> None:
     (copied / "stages" / "examples.parquet").unlink()
     shutil.copy(copied / "stages" / "grades.parquet", copied / "stages" / "added.parquet")
     assert tm.verify(copied).unmatched == ("stages/examples", "stages/added")
+
+
+@pytest.mark.verify
+def test_prompts_of_a_part_that_the_study_does_not_have_are_found(copied: Path) -> None:
+    ghost = pl.col("part").cast(pl.String).replace({"gest": "ghost"})
+    change_table(
+        copied, "design", lambda rows: pl.concat([rows, rows.head(3).with_columns(part=ghost, prompt_id="ghost/" + pl.col.prompt_id)])
+    )
+    forge(copied, "design")
+    assert "design: 3 prompts are of parts that the study does not have (ghost)" in tm.verify(copied).differences
+
+
+@pytest.mark.verify
+def test_responses_to_prompts_that_the_run_does_not_have_are_found(copied: Path) -> None:
+    change_table(copied, "responses", lambda rows: pl.concat([rows, rows.head(2).with_columns(prompt_id="ghost/" + pl.col.prompt_id)]))
+    forge(copied, "responses")
+    assert any("2 responses are to prompts that design does not have" in one for one in tm.verify(copied).differences)
+
+
+@pytest.mark.parametrize(
+    ("name", "stored", "again", "differs"),
+    [
+        ("p", 9e-10, 1e-14, True),
+        ("p", 2e-200, 1e-200, True),
+        ("q", 1e-15, 0.0, True),
+        ("change_q", 1e-13, 2e-13, True),
+        ("p", 1e-20, 1e-20 * (1 + 1e-12), False),
+        ("estimate", 1e-10, 2e-10, True),
+        ("estimate", 1e-17, 0.0, False),
+        ("estimate", 0.3, 0.3 * (1 + 1e-12), False),
+        ("estimate", None, 0.0, True),
+    ],
+)
+def test_small_numbers_differ_unless_by_rounding(name: str, stored: float | None, again: float, differs: bool) -> None:
+    columns = [pl.Series(name, [value], dtype=pl.Float64) for value in (stored, again)]
+    assert unequal(*columns).to_list() == [differs]
 
 
 @pytest.mark.verify

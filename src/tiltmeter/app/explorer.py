@@ -1,4 +1,4 @@
-"""Main page of the explorer: the list of runs, or a single run. Started by `server.py` with the arguments FOLDER JOURNAL TOKEN."""
+"""Main page of the explorer: the list of runs, or a single run. Started by `server.py` with FOLDER JOURNAL TOKEN [RUN_CODE]."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from tiltmeter.app.label_page import label_responses
 from tiltmeter.app.live_progress import live
 from tiltmeter.app.plain_text import fitting, lines, one_line
 from tiltmeter.app.response_pages import choose_response, show_pair, show_response
+from tiltmeter.app.server import RUN_CODE
 from tiltmeter.blocks import Chart, Headline
 from tiltmeter.comparing import compare
 from tiltmeter.errors import InputError
 from tiltmeter.reports import Report, as_html
 from tiltmeter.reports.charts import figure
+from tiltmeter.reports.markdown import text as as_markdown
 from tiltmeter.runs import Run, RunFolder
 
 ALL_RUNS = "All runs"
@@ -31,7 +33,7 @@ _RUN = "run"
 COMPARE, LABELS = "Compare models", "Label responses"
 
 
-def explore(run: str, journal: str, token: str) -> None:
+def explore(run: str, journal: str, token: str, *, run_code: bool = False) -> None:
     """Render the page; Streamlit calls this after every interaction.
 
     Parameters
@@ -42,6 +44,8 @@ def explore(run: str, journal: str, token: str) -> None:
         Path or URL of the response cache, for runs in progress.
     token
         What visitors need in order to write; empty if the server listens on this machine only.
+    run_code
+        Whether code that study.yaml of a run names may be run.
     """
     st.set_page_config(page_title="Tiltmeter", layout="wide")
     also = Path(run) if run else None
@@ -52,7 +56,7 @@ def explore(run: str, journal: str, token: str) -> None:
         if chosen is None:
             _list_runs(runs)
         else:
-            _show_run(chosen, runs, journal, also, token)
+            _show_run(chosen, runs, journal, also, token, run_code=run_code)
     except InputError as error:
         st.error("This page cannot be displayed in full:")
         lines([str(error)])
@@ -105,7 +109,7 @@ def _open(key: str, names: tuple[str, ...]) -> None:
         st.session_state[_RUN] = names[rows[0]]
 
 
-def _show_run(run: KnownRun, runs: list[KnownRun], journal: str, also: Path | None, token: str) -> None:
+def _show_run(run: KnownRun, runs: list[KnownRun], journal: str, also: Path | None, token: str, *, run_code: bool) -> None:
     st.header("Run")
     lines([f"{run.name} ({run.state})", f"{run.study}: {', '.join(run.models)}"])
     if run.state == "in progress":
@@ -117,11 +121,11 @@ def _show_run(run: KnownRun, runs: list[KnownRun], journal: str, also: Path | No
     views = ("Results", COMPARE, LABELS)
     view = st.segmented_control("View", views, default=views[0], required=True, key="view", bind="query-params")
     if view == LABELS and may_write(token):
-        label_responses(run.path)
+        label_responses(run.path, run_code=run_code)
     elif view == LABELS:
         ask_for_token(token)
     elif view == COMPARE:
-        _compare(run, runs)
+        _compare(run, runs, run_code=run_code)
     if view != views[0]:
         return
     if problems := data.problems(run.path):
@@ -139,7 +143,7 @@ def _show_run(run: KnownRun, runs: list[KnownRun], journal: str, also: Path | No
         show_pair(run.path, attempt, show_response(run.path, attempt, finding))
 
 
-def _compare(run: KnownRun, runs: list[KnownRun]) -> None:
+def _compare(run: KnownRun, runs: list[KnownRun], *, run_code: bool) -> None:
     """Choose a model of the run and another one, of this or another run of the study, and show how they differ."""
     others = [one for one in runs if one.finished and one.study == run.study and one != run]
     models = [(one, model) for one in (run, *others) for model in one.models]
@@ -150,7 +154,7 @@ def _compare(run: KnownRun, runs: list[KnownRun]) -> None:
     places = [names.index(st.selectbox(label, names, i)) for i, label in enumerate(("First model", "Second model"))]
     (first, model_a), (second, model_b) = (models[place] for place in places)
     with st.spinner("Comparing"):
-        found = compare(first.path, second.path, model_a=model_a, model_b=model_b)
+        found = compare(first.path, second.path, model_a=model_a, model_b=model_b, run_code=run_code)
     rows = data.in_words(Run(RunFolder(first.path)), found.differences)
     whole = dict.fromkeys(("feature", "statistic", "comparison"), lit(None, String))  # the words say it
     shown = replace(found, differences=rows.with_columns(part="title", metric="words", calibrated=lit(None, Boolean), **whole))
@@ -161,14 +165,14 @@ def _overview(report: Report) -> None:
     """Show the headlines and figures of a report, and below them all of it with charts as tables."""
     for number, block in enumerate(report.blocks):
         if isinstance(block, Headline):
-            st.subheader(one_line(block.text))
+            st.subheader(as_markdown(one_line(block.text)))
             lines([block.detail or None])
         elif isinstance(block, Chart):
-            st.caption(one_line(block.title))
+            st.caption(as_markdown(one_line(block.title)))
             st.vega_lite_chart(spec=json.loads(figure(block)), key=f"chart {number}")
     with st.expander("Results", expanded=True):
         st.html(as_html(report))
 
 
 if __name__ == "__main__":
-    explore(*sys.argv[1:4])
+    explore(*sys.argv[1:4], run_code=RUN_CODE in sys.argv[4:])

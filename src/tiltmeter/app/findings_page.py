@@ -14,6 +14,7 @@ from tiltmeter.app.plain_text import choose_row, lines, one_line
 from tiltmeter.blocks import RANGES, UNDECIDED, UNGRADED
 from tiltmeter.quantities import confidence, interval, quantity
 from tiltmeter.reports.charts import SHADED
+from tiltmeter.reports.markdown import text as as_markdown
 from tiltmeter.study import OUTCOMES
 
 _FACETS = {"title": "Test", "harm_shown": "Harm", "group_shown": "Group", "mark": "Mark", "model": "Model"}
@@ -76,7 +77,7 @@ def show_finding(finding: Mapping[str, Any]) -> None:
         ]
     )
     for column, (label, value) in zip(st.columns([1, 2, 1, 1]), _figures(finding), strict=True):
-        column.metric(label, value)
+        column.metric(label, as_markdown(value))
     counted = [(name, finding[name]) for name in ("attempts", "items", *OUTCOMES)]
     lines([", ".join(f"{name} {value:,}" for name, value in counted if value is not None), finding["note"]])
     with st.expander("Definition and uncertainty"):

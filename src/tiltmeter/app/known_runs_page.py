@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from tiltmeter.app.run_data import file_stamp
 from tiltmeter.errors import InputError
 from tiltmeter.runs import RunFolder, open_folder, runs_root
+from tiltmeter.runs.folder import check_kinds
 from tiltmeter.safe_writing import LOCK
 from tiltmeter.yaml_files import yaml_of
 
@@ -64,6 +65,7 @@ def find_run(name: str) -> Path:
 def _read(name: str, path: Path) -> KnownRun:
     done, begun = file_stamp(path / "run.json"), file_stamp(path / "study.yaml")
     try:
+        check_kinds(path)
         if done is not None:
             study, models, complete, written = _about(path, done)
             state = "in progress" if (path / LOCK).exists() else "complete" if complete else "incomplete"

@@ -44,6 +44,7 @@ class _Sitting:
     annotator: str
     position: int = 0
     visit: int = 0
+    run_code: bool = False
     own: set[int] = field(default_factory=set)
 
     def rows(self) -> DataFrame:
@@ -52,8 +53,13 @@ class _Sitting:
         return self.sample.drop("label").join(given, on=ROW, how="left", nulls_equal=True, maintain_order="left")
 
 
-def label_responses(path: Path) -> None:
+def label_responses(path: Path, *, run_code: bool = False) -> None:
     """Show the page for one run.
+
+    Parameters
+    ----------
+    run_code
+        Whether code that study.yaml of the run names may be run.
 
     Raises
     ------
@@ -62,7 +68,7 @@ def label_responses(path: Path) -> None:
     """
     key = f"{path} labels"
     if key not in st.session_state:
-        _begin(Run(RunFolder(path)), key)
+        _begin(Run(RunFolder(path)), key, run_code=run_code)
         return
     sitting: _Sitting = st.session_state[key]
     rows = sitting.rows()
@@ -75,10 +81,10 @@ def label_responses(path: Path) -> None:
     lines([f"{rows['part'][0]}, {rows['model'][0]}, labelled by {sitting.annotator}"])
     st.button("Label something else", on_click=st.session_state.pop, args=(key,))
     if st.button("Update the results") or sitting.position == rows.height:
-        _update(sitting.run)
+        _update(sitting.run, run_code=sitting.run_code)
 
 
-def _begin(run: Run, key: str) -> None:
+def _begin(run: Run, key: str, *, run_code: bool) -> None:
     """Ask what is to be labelled and by whom."""
     st.caption("Read a random sample of the responses and label them. The labels show how well the responses were read.")
     with st.form("labels", width=480):
@@ -91,7 +97,7 @@ def _begin(run: Run, key: str) -> None:
     if annotator.lower().startswith(JUDGE):
         st.error(f'Names that begin with "{JUDGE.strip()}" are those of judges: enter another name.')
         return
-    sitting = _Sitting(run, sample(run, n, part, model), annotator)
+    sitting = _Sitting(run, sample(run, n, part, model, run_code=run_code), annotator, run_code=run_code)
     sitting.position = _next_unlabelled(sitting.rows(), -1)
     st.session_state[key] = sitting
     st.rerun()
@@ -139,7 +145,7 @@ def _leave(sitting: _Sitting, visit: int, place: int, at: int | None = None, lab
         given = sitting.sample[at].with_columns(label=lit(label or str(st.session_state[_NUMBER])))
         try:
             with _WRITER:
-                add_labels(sitting.run, given, sitting.annotator, replace=at in sitting.own)
+                add_labels(sitting.run, given, sitting.annotator, replace=at in sitting.own, run_code=sitting.run_code)
         except InputError as error:
             st.error("The label was not stored:")
             lines([str(error)])
@@ -148,10 +154,10 @@ def _leave(sitting: _Sitting, visit: int, place: int, at: int | None = None, lab
     sitting.position, sitting.visit = place, visit + 1
 
 
-def _update(run: Run) -> None:
+def _update(run: Run, *, run_code: bool) -> None:
     """Compute the findings with the labels, and show how well the responses were read and how often two annotators agree."""
     with st.spinner("Computing the findings"), _WRITER:
-        reanalyse(run).report()
+        reanalyse(run, run_code=run_code).report()
     st.subheader("How well the responses were read")
     st.dataframe(fitting(run.reading_quality.with_columns(col.label.fill_null("all"))), hide_index=True)
     labels = labels_of(run.folder)

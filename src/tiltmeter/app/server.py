@@ -14,9 +14,19 @@ from tiltmeter.errors import InputError
 _WARMED = ("pandas", "pyarrow", "streamlit.elements.arrow", "tiltmeter.app.explorer")
 """Modules imported at startup so that the first page loads quickly."""
 _TOKEN_BYTES = 16
+RUN_CODE = "run code"
+"""Argument of the page that permits it to run code that study.yaml of a run names."""
 
 
-def serve(run: str | None = None, *, host: str = "127.0.0.1", port: int = 8501, browser: bool = True, journal: str | None = None) -> None:
+def serve(
+    run: str | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8501,
+    browser: bool = True,
+    journal: str | None = None,
+    run_code: bool = False,
+) -> None:
     """Show runs in a browser until interrupted.
 
     On an address other than this machine's own (127.0.0.1), visitors can label responses only with a token, which is printed.
@@ -33,6 +43,8 @@ def serve(run: str | None = None, *, host: str = "127.0.0.1", port: int = 8501, 
         Whether to open a browser window.
     journal
         Response cache, for runs in progress (a path or a database URL); None uses the default journal.
+    run_code
+        Whether code that study.yaml of any run shown names may be run, which comparing and labelling may need.
 
     Raises
     ------
@@ -58,7 +70,8 @@ def serve(run: str | None = None, *, host: str = "127.0.0.1", port: int = 8501, 
         print(f"tiltmeter: the explorer has no password; anyone who can reach {host} can read your runs", file=sys.stderr)
         print(f"to label responses, open {address}/?token={token}")
     print(f"explorer at {address} (press Ctrl+C to stop)", flush=True)
-    bootstrap.run(str(Path(__file__).with_name("explorer.py")), False, [folder, journal_of_runs(journal), token], options)
+    arguments = [folder, journal_of_runs(journal), token, *([RUN_CODE] if run_code else [])]
+    bootstrap.run(str(Path(__file__).with_name("explorer.py")), False, arguments, options)
 
 
 def _options(host: str, port: int, *, browser: bool) -> dict[str, object]:

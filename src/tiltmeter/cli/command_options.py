@@ -108,6 +108,9 @@ Display = Annotated[
         help="Progress display: rich, plain, json or none [default: rich on a terminal, else plain].",
     ),
 ]
+RunCode = Annotated[
+    bool, typer.Option("--run-code", help="Run code that study.yaml of the run names (FILE.py:NAME, MODULE:FUNCTION). Read it first.")
+]
 MaxTokens = Annotated[
     int | None, typer.Option(min=1, max=10_000_000, show_default=False, help="Maximum length of a response [default: the method's].")
 ]

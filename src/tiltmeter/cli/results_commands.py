@@ -221,6 +221,7 @@ def compare(
     all_metrics: Annotated[
         bool, typer.Option("--all", help="Show all differences. By default, only key metrics and significant differences of concepts.")
     ] = False,
+    run_code: o.RunCode = False,
     output: o.Format = "table",
 ) -> None:
     """Compare two models or runs.
@@ -233,13 +234,13 @@ def compare(
         if all_metrics or population:
             option = "--all" if all_metrics else "--population"
             raise InputError(f"{option} needs two models or runs to compare; give a second run, or --model-a and --model-b")
-        wordings, stability = comparing.wording_sensitivity(first), comparing.repeat_stability(first)
+        wordings, stability = comparing.wording_sensitivity(first, run_code=run_code), comparing.repeat_stability(first)
         if as_json:
             reports.print_json({"wordings": wordings, "stability": stability})
         else:
             reports.print_blocks(comparing.within_blocks(wordings, stability))
         return
-    found = comparing.compare(first, second, model_a=model_a, model_b=model_b, population=population)
+    found = comparing.compare(first, second, model_a=model_a, model_b=model_b, population=population, run_code=run_code)
     if as_json:
         about = {name: getattr(found, name) for name in ("first", "second", "population", "notes")}
         reports.print_json({**about, "differences": found.chosen(every=all_metrics)})
@@ -263,6 +264,7 @@ def label(
     judge_options: o.JudgeOptions = None,
     journal: Journal = None,
     display: o.Display = None,
+    run_code: o.RunCode = False,
 ) -> None:
     """Label a random sample of the responses, to measure and correct parsing errors.
 
@@ -290,6 +292,7 @@ def label(
             judge_options=o.key_values("-J", judge_options),
             journal=journal,
             display=display,
+            run_code=run_code,
         )
         run.report()
         if found.height:
@@ -300,7 +303,7 @@ def label(
     elif output is not None:
         from tiltmeter.labelling import write_sample
 
-        rows = tm.label(run, n, part=part, model=model)
+        rows = tm.label(run, n, part=part, model=model, run_code=run_code)
         write_sample(rows, output)
         typer.echo(f"{rows.height:,} responses written to {output}; fill in the column label, then: tiltmeter label {name} --from {output}")
         typer.echo("A label is one of the values in the column allowed (a number if there are none), refused or unclear.")
@@ -360,6 +363,7 @@ def gate(
     summary: Annotated[
         Path | None, typer.Option(metavar="FILE", envvar="GITHUB_STEP_SUMMARY", help="Also append a Markdown summary to this file.")
     ] = None,
+    run_code: o.RunCode = False,
     output: o.Format = "table",
 ) -> None:
     """Check a run against limits.
@@ -383,6 +387,7 @@ def gate(
         allow_ungraded=allow_ungraded,
         allow_undecided=allow_undecided,
         fail_on_caveats=caveat or (),
+        run_code=run_code,
     )
     if junit is not None:
         write_junit(verdict, junit)
@@ -411,9 +416,7 @@ def _bounds(bound: str, texts: Sequence[str] | None) -> dict[str, float]:
 
 def verify(
     name: RunName,
-    run_code: Annotated[
-        bool, typer.Option("--run-code", help="Run code that study.yaml names (FILE.py:NAME, MODULE:FUNCTION). Read it first.")
-    ] = False,
+    run_code: o.RunCode = False,
     output: o.Format = "table",
 ) -> None:
     """Check that the tables of a run match run.json, and compute its numbers again from the responses. Calls no model.
@@ -439,11 +442,12 @@ def view(
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8501,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser window.")] = False,
     journal: Journal = None,
+    run_code: o.RunCode = False,
 ) -> None:
     """Explore finished and running studies in a browser."""
     from tiltmeter.app import serve
 
-    serve(name, host=host, port=port, browser=not no_browser, journal=journal)
+    serve(name, host=host, port=port, browser=not no_browser, journal=journal, run_code=run_code)
 
 
 def export(

@@ -112,6 +112,7 @@ def analyse(
     display: o.Display = None,
     engine: o.EngineName = None,
     engine_options: o.EngineOptions = None,
+    run_code: o.RunCode = False,
 ) -> None:
     """Measure existing responses or texts, or those of a run again. Calls no model, except a judge if you name one.
 
@@ -149,6 +150,7 @@ def analyse(
             engine=engine,
             engine_options=o.key_values("-E", engine_options),
             command=o.command_line(),
+            run_code=run_code,
         )
     )
 

@@ -135,6 +135,7 @@ def compare(
     model_a: str | None = None,
     model_b: str | None = None,
     population: bool = False,
+    run_code: bool = False,
 ) -> Comparison:
     """Compare two models of one run, or two runs of a study, in the parts that they share.
 
@@ -151,6 +152,9 @@ def compare(
     population
         If True, intervals and verdicts are about questions, names and wordings like these; if False, about the bias on these. A model that
         was trained again can be worse or better on these questions although its bias on questions like these is unchanged.
+    run_code
+        Whether code that study.yaml of the first run names (FILE.py:NAME, MODULE:FUNCTION) may be run. If it names code and this is False,
+        prompts are not paired, and a note says so.
 
     Returns
     -------
@@ -181,7 +185,7 @@ def compare(
         if own := [part for part in side.parts if part not in other.parts]:
             notes.append(f"only {_label(side.named)} has the parts {', '.join(own)}")
     findings = [side.findings.filter(col.part.is_in(shared)) for side in (first, second)]
-    contrasts, further_notes = _contrasts(first, second, shared, population=population)
+    contrasts, further_notes = _contrasts(first, second, shared, population=population, run_code=run_code)
     differences = judged_differences(findings[0], findings[1], contrasts, first.run.grades)
     return Comparison(first.named, second.named, differences, tuple(notes + further_notes), population)
 
@@ -227,10 +231,10 @@ def _setting_text(value: object) -> str:
     return shortened("none" if value in (None, "") else str(value), 80)
 
 
-def _contrasts(first: Side, second: Side, shared: list[str], *, population: bool) -> tuple[dict[str, DataFrame], list[str]]:
+def _contrasts(first: Side, second: Side, shared: list[str], *, population: bool, run_code: bool) -> tuple[dict[str, DataFrame], list[str]]:
     """Return the contrasts (columns CONTRASTS) of each part that supports them, and notes about the other parts."""
     try:
-        parts, settings = opened(first.run)
+        parts, settings = opened(first.run, run_code=run_code)
     except InputError as error:
         return {}, [f"prompts could not be paired, because the study cannot be recreated: {error}"]
     found: dict[str, DataFrame] = {}

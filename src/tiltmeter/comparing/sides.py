@@ -12,7 +12,7 @@ from polars import DataFrame, String, col
 from tiltmeter import registry
 from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known
-from tiltmeter.runs import Run, load, resolve
+from tiltmeter.runs import Run, load, refuse_code, resolve, resolve_stored
 from tiltmeter.runs.folder import without_foreign
 from tiltmeter.study import NotRun, Part, Settings
 from tiltmeter.yaml_files import read_yaml
@@ -122,16 +122,23 @@ def _pick(run: Run, known: list[str], given: str | None, flag: str) -> str:
     return given
 
 
-def opened(run: Run) -> tuple[Mapping[str, Part], Settings]:
+def opened(run: Run, *, run_code: bool = False) -> tuple[Mapping[str, Part], Settings]:
     """Return the parts of a run's study by name, and the settings of the study.
+
+    Parameters
+    ----------
+    run_code
+        Whether code that study.yaml names may be run.
 
     Raises
     ------
     InputError
-        The study cannot be recreated, for example because a user file is missing.
+        study.yaml names code and `run_code` is False; or the study cannot be recreated, for example because a user file is missing.
     """
+    if not run_code:
+        refuse_code(run.path)
     try:
-        found = resolve(str(run.path / "study.yaml"))
+        found = resolve_stored(run.path, run_code=run_code)
         parts = found.study.parts
     except InputError:
         document = document_of(run)

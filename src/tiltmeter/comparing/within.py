@@ -36,7 +36,7 @@ OF_OTHER_ITEMS = f"the items of two wordings are different ones; only wordings o
 NOT_TESTED = f"not tested: a test needs two wordings of at least {FEWEST_OF_WORDING} items"
 
 
-def wording_sensitivity(run: Run | str | Path, model: str | None = None) -> DataFrame:
+def wording_sensitivity(run: Run | str | Path, model: str | None = None, *, run_code: bool = False) -> DataFrame:
     """Compute the spread of each key metric over the prompt wordings of a run, and test whether any two wordings differ.
 
     Each pair of wordings is contrasted over the shared items, in the same way as two models. If each item was asked in one wording only,
@@ -49,6 +49,8 @@ def wording_sensitivity(run: Run | str | Path, model: str | None = None) -> Data
         A run, its folder, or its name under the runs folder.
     model
         Name of one model of the run; by default, all models.
+    run_code
+        Whether code that study.yaml of the run names may be run.
 
     Returns
     -------
@@ -58,14 +60,14 @@ def wording_sensitivity(run: Run | str | Path, model: str | None = None) -> Data
     Raises
     ------
     InputError
-        The run cannot be opened, or its study cannot be recreated.
+        The run cannot be opened, its study cannot be recreated, or study.yaml names code and `run_code` is False.
     """
     opened_run = load(run)
     tables = [DataFrame(schema=WORDINGS)]
     asked = opened_run.folder.scan("design").select("part", "wording").unique().collect()
     several = asked.group_by("part").len().filter(col.len > 1)["part"].sort().to_list()
     if several:
-        parts, settings = opened(opened_run)
+        parts, settings = opened(opened_run, run_code=run_code)
         for name in [model] if model is not None else models_of(opened_run):
             side = Side(opened_run, name)
             tables += [_of_part(parts[part], side, settings) for part in several if part in parts and part in side.parts]

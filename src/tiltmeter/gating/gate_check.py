@@ -208,11 +208,13 @@ def shown_number(value: float, against: float | None = None) -> str:
 _NUMBER = ("part", *NAMED)
 
 
-def against_baseline(run: Run, findings: DataFrame, baseline: Run, earlier: DataFrame, rules: Rules, notes: list[str]) -> list[Check]:
+def against_baseline(
+    run: Run, findings: DataFrame, baseline: Run, earlier: DataFrame, rules: Rules, notes: list[str], *, run_code: bool = False
+) -> list[Check]:
     """Return a check for each key metric of the baseline, and append notes on the comparison to `notes`.
 
     A model is compared with the model of the same name, or with the only model of the baseline. `findings` and `earlier` are the
-    findings of the two runs, with short names in `name`.
+    findings of the two runs, with short names in `name`. Without `run_code`, no code that study.yaml names is run.
 
     Raises
     ------
@@ -233,7 +235,7 @@ def against_baseline(run: Run, findings: DataFrame, baseline: Run, earlier: Data
                 f"--baseline {baseline.path} has the models {', '.join(known)}, not {model}; "
                 f"give a run of {model}, or one with a single model"
             )
-        comparison = compare(baseline, run, model_a=before, model_b=str(model), population=rules.population)
+        comparison = compare(baseline, run, model_a=before, model_b=str(model), population=rules.population, run_code=run_code)
         further += (note for note in comparison.notes if note not in further)
         rows = mine.rows_by_key(_NUMBER, named=True, include_key=True, unique=True)
         judged = comparison.differences.drop_nulls("verdict")
@@ -280,7 +282,7 @@ def _check_missing(rule: str, mine: DataFrame, earlier: DataFrame, model: str, r
         yield made_check(rule, rules.open, "the baseline has this metric, but this run does not", row | unknown)
 
 
-def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
+def gate(run: Run, rules: Rules, baseline: Run | None = None, *, run_code: bool = False) -> Verdict:
     """Check the findings and run.json of a run against rules.
 
     A run does not pass if it is incomplete or empty, or if one of its models gave no answers.
@@ -293,6 +295,8 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
         The rules.
     baseline
         Run to compare with; metrics that are significantly worse fail (see `tiltmeter.comparing`).
+    run_code
+        Whether code that study.yaml of either run names may be run; if not, their prompts are not paired.
 
     Raises
     ------
@@ -317,7 +321,7 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
         checks += _checks(findings, rules, notes)
         checks += _check_caveats(run, rules)
         if baseline is not None:
-            checks += against_baseline(run, findings, baseline, earlier, rules, notes)
+            checks += against_baseline(run, findings, baseline, earlier, rules, notes, run_code=run_code)
         if not checks:
             reason = "its key metrics have no tiers" if rules.fail_on else "marks are ignored"
             raise InputError(f"no rule applies to {run.place}: {reason}; set limits with --max or --min METRIC=VALUE, or give a --baseline")
@@ -325,16 +329,18 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
         if not problems:
             raise
         problems.append(str(error))  # an incomplete run may lack the metric of a limit
-    return Verdict(run.place, about, checks, problems, notes, barred, rules.allow_undecided, run.headline, _exhausted(run, checks))
+    return Verdict(
+        run.place, about, checks, problems, notes, barred, rules.allow_undecided, run.headline, _exhausted(run, checks, run_code=run_code)
+    )
 
 
-def _exhausted(run: Run, checks: Sequence[Check]) -> list[str]:
+def _exhausted(run: Run, checks: Sequence[Check], *, run_code: bool) -> list[str]:
     """Return the parts with undecided checks of which all items have been asked; none if the study cannot be recreated."""
     parts = dict.fromkeys(one.part for one in checks if one.status == "undecided")
     if not parts:
         return []
     try:
-        of_study, settings = opened(run)
+        of_study, settings = opened(run, run_code=run_code)
     except InputError:
         return []
     library = Library.default()

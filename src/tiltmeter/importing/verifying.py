@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
-from polars import DataFrame, Series
+from polars import DataFrame, Series, col
 
 from tiltmeter.comparing.sides import document_of, opened
 from tiltmeter.datasets import Library
@@ -24,17 +25,20 @@ from tiltmeter.errors import EXIT_GATE, EXIT_OK, InputError
 from tiltmeter.importing.stored_runs import OWN_TEXTS
 from tiltmeter.models import Sampling
 from tiltmeter.paths import is_file
-from tiltmeter.runs import Asking, Resolved, Run, RunFolder, resolve
+from tiltmeter.runs import Asking, Resolved, Run, RunFolder, refuse_code, resolve_stored
 from tiltmeter.runs.checksums import unmatched_tables
 from tiltmeter.runs.folder import LABELS_FILE, STAGES, reading
 from tiltmeter.runs.pipeline import make_design
 from tiltmeter.runs.problems import count_responses
 from tiltmeter.runs.study_run import RunInProgress
 from tiltmeter.study import NAMED, Part, Stage, Study
-from tiltmeter.user_functions import file_of, is_function
 
 _TOLERANCE: Final = 1e-9
 """Numbers whose difference is at most this share of them are equal: other processors round differently."""
+_NEAR_ZERO: Final = 1e-12
+"""Numbers whose difference is at most this are equal, except p and q values: a difference of equal rates may be 1e-17 instead of 0."""
+_PROBABILITY: Final = re.compile(r"(.*_)?[pq](_.*)?")
+"""Names of columns of p and q values, of which very small ones are printed."""
 _IDENTIFYING: Final = ("model", "part", *NAMED, "prompt_id", "repetition")
 """Columns that say in a message which row differs."""
 _DESCRIBED: Final = ("parts", "models", "scored", "judged_by")
@@ -126,22 +130,27 @@ def verify_run(run: Run, *, run_code: bool = False) -> Verification:
         study.yaml names code and `run_code` is False; the study of the run cannot be recreated, for example because one of its files is
         missing; or a table is not usable.
     """
-    code = _code_of(document_of(run))
-    if code and not run_code:
-        raise InputError(
-            f"study.yaml of {run.place} names code, which would be run to compute the numbers again ({', '.join(code)}); read this code, "
-            "then add --run-code (in Python run_code=True)"
-        )
+    if not run_code:
+        refuse_code(run.path)
     run.folder.whole()
     unmatched = unmatched_tables(run.folder)
-    resolved, own_texts = _resolved(run)
+    resolved, own_texts, whole = _resolved(run, run_code=run_code)
     with tempfile.TemporaryDirectory(prefix="tiltmeter-verify-", ignore_cleanup_errors=True) as place:
         again = RunFolder(Path(place) / "run")
         kept = _copied(run, resolved.study.parts, again.path)
         problems, became = _computed(run, resolved, again)
-        designed = {} if own_texts or _has_other_prompts(run) else _designed(resolved, Path(place) / "design")
+        designed = (
+            {}
+            if own_texts or _has_other_prompts(run)
+            else _designed(run, dataclasses.replace(resolved, study=whole), Path(place) / "design")
+        )
         stored_again = again.sizes()
-        differences = [*_changed_files(run, resolved), *_differing_settings(run), *_differing_counts(run, became)]
+        differences = [
+            *_unknown_rows(run, [part.name for part in whole.parts]),
+            *_changed_files(run, resolved, run_code=run_code),
+            *_differing_settings(run),
+            *_differing_counts(run, became),
+        ]
         rows: dict[str, int] = {}
         if designed:
             stored = run.design.filter(pl.col("part").is_in(list(designed)))
@@ -160,25 +169,18 @@ def verify_run(run: Run, *, run_code: bool = False) -> Verification:
     return Verification(run.place, tuple(unmatched), tuple(differences), rows, tuple(as_stored), tuple(remarks))
 
 
-def _code_of(document: Mapping[str, Any]) -> list[str]:
-    """Return the names of code in a study document: a study in a Python file, and functions in parameters."""
-    texts = [document.get("study"), *(document.get("params") or {}).values(), *(document.get("replace") or {}).values()]
-    pieces = [piece.strip().rpartition("=")[2] for text in texts for piece in str(text).split(",")]
-    return [piece for piece in pieces if is_function(piece) or file_of(piece)]
-
-
-def _resolved(run: Run) -> tuple[Resolved, bool]:
-    """Return the study of a run with those of its parts that have responses, and whether it is about the user's own texts."""
+def _resolved(run: Run, *, run_code: bool) -> tuple[Resolved, bool, Study]:
+    """Return the study of a run with those of its parts that have responses, whether it is about own texts, and the whole study."""
     own_texts = str(run.about["study"]).partition("/")[2] == OWN_TEXTS
     if own_texts:
-        by_name, settings = opened(run)
+        by_name, settings = opened(run, run_code=run_code)
         resolved = Resolved(Study(name=run.about["study"], title=run.about["title"], parts=list(by_name.values())), settings, Sampling())
     else:
-        resolved = resolve(run.path / "study.yaml")
+        resolved = resolve_stored(run.path, run_code=run_code)
     answered = run.folder.scan("responses").filter(pl.col("status") != "missing").select("prompt_id")
     names = run.folder.scan("design").join(answered, on="prompt_id", how="semi").select(pl.col("part").unique()).collect()["part"].to_list()
     study = dataclasses.replace(resolved.study, parts=[part for part in resolved.study.parts if part.name in names])
-    return Resolved(study, resolved.settings, resolved.sampling, document_of(run).get("inputs") or {}), own_texts
+    return Resolved(study, resolved.settings, resolved.sampling, document_of(run).get("inputs") or {}), own_texts, resolved.study
 
 
 def _copied(run: Run, parts: Sequence[Part], folder: Path) -> list[str]:
@@ -239,8 +241,11 @@ def _has_other_prompts(run: Run) -> bool:
     return "wording" in design.collect_schema() and "log" in design.select(pl.col("wording").unique()).collect()["wording"]
 
 
-def _designed(resolved: Resolved, place: Path) -> dict[str, DataFrame]:
-    """Return the prompts of each part, made again; parts whose data are not available are left out."""
+def _designed(run: Run, resolved: Resolved, place: Path) -> dict[str, DataFrame]:
+    """Return the prompts of each part that the run has prompts of, made again; parts whose data are not available are left out."""
+    names = run.folder.scan("design").select(col.part.unique()).collect()["part"].to_list()
+    parts = [part for part in resolved.study.parts if part.name in names]
+    resolved = dataclasses.replace(resolved, study=dataclasses.replace(resolved.study, parts=parts))
     place.mkdir()
     folder = RunFolder(place)
     became = make_design(resolved, Library.default(), folder)
@@ -261,9 +266,25 @@ def _table(folder: RunFolder, name: str) -> DataFrame:
         return pl.read_parquet(path, glob=False)
 
 
-def _changed_files(run: Run, resolved: Resolved) -> list[str]:
+def _unknown_rows(run: Run, parts: Sequence[str]) -> list[str]:
+    """Return sentences about prompts of parts that the study does not have, and responses to prompts that the run does not have."""
+    design = run.folder.scan("design")
+    unknown = design.filter(~col.part.is_in(parts)).collect()
+    sentences = []
+    if unknown.height:
+        names = ", ".join(unknown["part"].unique(maintain_order=True))
+        sentences.append(f"design: {unknown.height:,} prompts are of parts that the study does not have ({names})")
+    responses = run.folder.scan("responses").select("prompt_id").join(design, on="prompt_id", how="anti").collect()
+    if responses.height:
+        row = responses["prompt_id"][0]
+        sentences.append(f"responses: {responses.height:,} responses are to prompts that design does not have, such as {row}")
+    return sentences
+
+
+def _changed_files(run: Run, resolved: Resolved, *, run_code: bool) -> list[str]:
     """Return a sentence for each input file of the study whose content is not that of the run."""
-    now = {} if resolved.study.name.partition("/")[2] == OWN_TEXTS else resolve(run.path / "study.yaml").inputs
+    is_of_texts = resolved.study.name.partition("/")[2] == OWN_TEXTS
+    now = {} if is_of_texts else resolve_stored(run.path, run_code=run_code).inputs
     noted = resolved.inputs
     return [f"inputs: {path} is not the file that the run used" for path, digest in now.items() if noted.get(path, digest) != digest]
 
@@ -313,26 +334,28 @@ def _difference(name: str, stored: DataFrame, again: DataFrame) -> list[str]:
         return [f"{name}: columns missing in the run: {missing}; columns only in the run: {added}"]
     if stored.height != again.height:
         return [f"{name}: {stored.height:,} rows in the run, {again.height:,} computed again"]
-    unequal = {column: _unequal(stored[column], again[column]) for column in stored.columns}
-    first_rows = {column: differs.arg_max() for column, differs in unequal.items() if differs.any()}
+    different = {column: unequal(stored[column], again[column]) for column in stored.columns}
+    first_rows = {column: differs.arg_max() for column, differs in different.items() if differs.any()}
     if not first_rows:
         return []
     column, row = min(first_rows.items(), key=lambda entry: int(entry[1] or 0))
     row = int(row or 0)
     identified = {key: again[key][row] for key in _IDENTIFYING if key in again.columns and key != column}
     named = ", ".join(str(value) for value in identified.values() if value is not None)
-    count = sum(pl.select(pl.any_horizontal(*unequal.values())).to_series()) if unequal else 0
+    count = sum(pl.select(pl.any_horizontal(*different.values())).to_series()) if different else 0
     values = f"is {stored[column][row]} in the run and {again[column][row]} computed again"
     return [f"{name}: the column {column} of row {row + 1} ({named}) {values}; {count:,} of {stored.height:,} rows differ"]
 
 
-def _unequal(stored: Series, again: Series) -> Series:
+def unequal(stored: Series, again: Series) -> Series:
     """Return for each row whether two columns differ; numbers may differ by rounding."""
     if stored.dtype != again.dtype:
         return Series([True] * stored.len(), dtype=pl.Boolean)
     if not stored.dtype.is_float():
         return stored.ne_missing(again)
-    near = (stored - again).abs() <= _TOLERANCE * pl.select(pl.max_horizontal(stored.abs(), again.abs(), 1.0)).to_series()
+    least = 0.0 if _PROBABILITY.fullmatch(stored.name) else _NEAR_ZERO
+    larger = pl.select(pl.max_horizontal(stored.abs(), again.abs())).to_series()
+    near = (stored - again).abs() <= (_TOLERANCE * larger).clip(lower_bound=least)
     return stored.ne_missing(again) & ~near.fill_null(value=False)
 
 

@@ -22,5 +22,12 @@ from .opened_run import (
 from .opening import folder_to_fill as folder_to_fill, open_folder as open_folder
 from .places import runs_place as runs_place, runs_root as runs_root
 from .planning import Plan as Plan, make_plan as make_plan
-from .resolving import SIZES as SIZES, Resolved as Resolved, parse_limit as parse_limit, resolve as resolve
+from .resolving import (
+    SIZES as SIZES,
+    Resolved as Resolved,
+    parse_limit as parse_limit,
+    refuse_code as refuse_code,
+    resolve as resolve,
+    resolve_stored as resolve_stored,
+)
 from .study_run import check_models as check_models, default_folder as default_folder, run_study as run_study

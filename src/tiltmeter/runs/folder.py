@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -241,6 +242,17 @@ class RunFolder:
                 graded = grades(pl.scan_parquet(self.table_path("findings"), glob=False))
                 found |= {} if graded is None else {"grades": graded}
             return found
+
+
+def check_kinds(folder: Path) -> None:
+    """Raise InputError if a run folder contains a pipe, a socket or a device: reading it might never end."""
+    for path in (*folder.glob("*"), *(folder / STAGES).glob("*")):
+        try:
+            mode = path.stat().st_mode
+        except OSError:  # removed meanwhile, or a link to nothing: reading it reports that
+            continue
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise InputError(f"{path} is not a file but a pipe, a socket or a device, so the run cannot be read; remove it")
 
 
 def remove_named(folder: Path, names: re.Pattern[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tiltmeter.errors import InputError
 from tiltmeter.paths import is_file
-from tiltmeter.runs.folder import RunFolder, document_of
+from tiltmeter.runs.folder import RunFolder, check_kinds, document_of
 from tiltmeter.runs.places import place_of, runs_place
 from tiltmeter.runs.remote import FetchedFolder, UploadedFolder, readers_of_runs
 
@@ -32,6 +32,7 @@ def open_folder(name: str | Path) -> RunFolder:
             if (found := FetchedFolder.find(place)) is not None:
                 return found
         elif is_file(place / "run.json"):
+            check_kinds(place)
             return RunFolder(place)
     raise InputError(f"{name} is not a run folder (it has no run.json); {_hint(where, root)}")
 
@@ -40,7 +41,7 @@ def runs_in(root: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name and the run.json of each run under a path or URL; skip unreadable runs."""
     readers: Mapping[str, Callable[[], bytes | None]]
     if isinstance(root, Path):
-        readers = {path.parent.name: path.read_bytes for path in sorted(root.glob("*/run.json"))}
+        readers = {path.parent.name: path.read_bytes for path in sorted(root.glob("*/run.json")) if is_file(path)}
     else:
         readers = readers_of_runs(root)
     for name, read in readers.items():

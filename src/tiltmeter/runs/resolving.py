@@ -21,10 +21,12 @@ from tiltmeter.paths import is_file, is_folder, sha256
 from tiltmeter.records import Filled, Record
 from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.study import Part, Settings, Study
-from tiltmeter.user_functions import explained, file_of, load_from_file
+from tiltmeter.user_functions import explained, file_of, is_function, load_from_file
 from tiltmeter.user_tables import dates_among
 from tiltmeter.yaml_files import first_error, read_yaml, shortened
 
+STUDY_FILE = "study.yaml"
+"""Name of the file of a run folder that describes its study."""
 INFORMATION = ("models", "responses", "inputs", "judged_by", "columns", "scored")
 """Keys that a run adds to its study.yaml for information; they do not change the study."""
 
@@ -358,3 +360,53 @@ def resolve(name: Asked, *, settings: Mapping[str, Any] | None = None, sampling:
     ]
     inputs = {str(file): sha256(file) for file in files}
     return Resolved(study, chosen, _sampling(_sampling(study.sampling, written["sampling"]), flags["sampling"]), inputs)
+
+
+# -- the study of a run folder --------------------------------------------------------------------------------------------------------
+
+
+def resolve_stored(folder: Path, *, run_code: bool = False, settings: Mapping[str, Any] | None = None) -> Resolved:
+    """Return the study of a run folder. A run folder may come from someone else, so its code is run only on request.
+
+    Parameters
+    ----------
+    folder
+        The run folder.
+    run_code
+        Whether code that its study.yaml names (FILE.py:NAME, MODULE:FUNCTION) may be run.
+    settings
+        See `resolve`.
+
+    Raises
+    ------
+    InputError
+        study.yaml names code and `run_code` is False; or see `resolve`.
+    """
+    if not run_code:
+        refuse_code(folder)
+    return resolve(folder / STUDY_FILE, settings=settings)
+
+
+def refuse_code(folder: Path) -> None:
+    """Raise InputError if the study.yaml of a run folder names code, or cannot be read."""
+    document = read_yaml(folder / STUDY_FILE, "study of a run")
+    code = _code_of(document) if isinstance(document, dict) else []
+    if code:
+        raise InputError(
+            f"{STUDY_FILE} of {folder} names code, which would be run ({', '.join(code)}); read this code, then add --run-code "
+            "(in Python run_code=True)"
+        )
+
+
+def _code_of(document: Mapping[str, Any]) -> list[str]:
+    """Return the names of code in a study document: a study in a Python file, and functions in parameters."""
+    study = str(document.get("study"))
+    texts = [value for key in ("params", "replace") if isinstance(document.get(key), dict) for value in document[key].values()]
+    pieces = [piece.strip() for text in texts for piece in str(text).split(",")]
+    functions = [piece for whole in pieces for piece in dict.fromkeys((whole, *_split_at_equals(whole)))]
+    return [text for text in dict.fromkeys((study, *functions)) if is_function(text) or file_of(text)]
+
+
+def _split_at_equals(text: str) -> tuple[str, str]:
+    """Return what follows the first and the last equals sign of NAME=MODULE:FUNCTION."""
+    return text.partition("=")[2].strip(), text.rpartition("=")[2].strip()
