@@ -487,7 +487,7 @@ class Generation:
         self._moved_at = monotonic()
         tally.answered += 1
         self._streak.answered()
-        if answer.output_tokens is None:
+        if answer.input_tokens is None or answer.output_tokens is None:
             tally.unmetered += 1
         tally.input_tokens += answer.input_tokens or 0
         tally.output_tokens += answer.output_tokens or 0
