@@ -142,8 +142,8 @@ CUT_OFF = {
     "as an object of SGLang": (chat("No, b", {"type": "length", "length": 3}), "No, b", None),
     "a filled context": (chat("No, b", "model_context_window_exceeded"), "No, b", None),
     "said to be complete": (chat("", "stop", usage=PAID | {"completion_tokens": 300}, reasoning_content=THOUGHT), "", THOUGHT),
-    "hidden thinking": (chat(None, "length", usage=GEMINI_USAGE), None, None),
-    "hidden thinking of xAI": (chat("", "length", usage=NOTHING | {"completion_tokens_details": {"reasoning_tokens": 300}}), "", None),
+    "hidden thinking": (chat(None, "length", usage=GEMINI_USAGE), None, ""),
+    "hidden thinking of xAI": (chat("", "length", usage=NOTHING | {"completion_tokens_details": {"reasoning_tokens": 300}}), "", ""),
 }
 
 

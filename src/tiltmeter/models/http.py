@@ -383,6 +383,8 @@ def read_chat_answer(answer: Mapping[str, Any], latency: float) -> Completion:
         if output_tokens == 0 and input_tokens is None:  # the thinking of Gemini is only in the total
             generated = _tokens(usage, "total_tokens") or 0
         demand_generated(finish, content.text, thinking, generated)
+    if thinking is None and not (content.text or "").strip() and _counts_thinking(usage):
+        thinking = ""
     return Completion(content.text, common_reason(finish), refusal, thinking, input_tokens, output_tokens, latency)
 
 
@@ -419,6 +421,8 @@ class AnthropicModel(HttpModel):
         output_tokens = _tokens(usage, "output_tokens")
         if declined is None:
             demand_generated(reason, text, thinking, output_tokens)
+        if thinking is None and not (text or "").strip() and _has_hidden_thinking(answer["content"]):
+            thinking = ""
         return Completion(
             text=text,
             finish_reason="stop" if reason in _ANTHROPIC_STOP else common_reason(reason),
@@ -428,6 +432,11 @@ class AnthropicModel(HttpModel):
             output_tokens=output_tokens,
             latency=latency,
         )
+
+
+def _has_hidden_thinking(content: object) -> bool:
+    """Return whether a content has parts with thinking that the endpoint does not show."""
+    return isinstance(content, list) and any(found_at(part, "type") in ("thinking", "redacted_thinking") for part in content)
 
 
 def _text(value: object) -> str | None:
@@ -448,6 +457,16 @@ def _generated_tokens(usage: object) -> int | None:
     thinking = _tokens(found_at(usage, "completion_tokens_details"), "reasoning_tokens") or _tokens(usage, "reasoning_tokens") or 0
     is_beside = thinking > completion and (total is None or completion == 0)
     return token_count(max(in_total, completion + thinking if is_beside else completion))
+
+
+def _counts_thinking(usage: object) -> bool:
+    """Return whether a usage counts tokens of thinking: by name, or only in the total, as Gemini does."""
+    counts = (_tokens(found_at(usage, "completion_tokens_details"), "reasoning_tokens"), _tokens(usage, "reasoning_tokens"))
+    named = [count for count in counts if count is not None]
+    if named:
+        return any(named)
+    total, prompt = _tokens(usage, "total_tokens"), _tokens(usage, "prompt_tokens")
+    return total is not None and prompt is not None and total > prompt and not _tokens(usage, "completion_tokens")
 
 
 def _tokens(usage: object, *names: str) -> int | None:
