@@ -165,7 +165,7 @@ _FILTERED_WORDS = re.compile(
     r"|violat\w+ (?:our |the |your )?(?:usage|content|safety) \w+"
     r"|rejected (?:as a result of|by) (?:our|the) (?:safety|moderation) system|content exists risk|considered high risk"
     r"|(?:may|might) contain inappropriate content|blocked by (?:the |our )?(?:safety|content|moderation|prompt)"
-    r"|(?:detect|contain|includ)\w* [^.]{0,40}(?:unsafe|sensitive|harmful)(?: or \w+)? content"
+    r"|(?:detect|contain)\w* [^.]{0,40}(?:unsafe|sensitive|harmful)(?: or \w+)? content"
     r"|(?:不安全|敏感|违规|违法|不当)(?:或敏感|或违规)?(?:内容|信息|词)",
     re.IGNORECASE,
 )

@@ -23,7 +23,7 @@ _KEEP_ALIVE = re.compile(r"ping|heartbeat|keep-?_?alive", re.IGNORECASE)
 _END = "[DONE]"
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")
 _NO_REASON = re.compile(r"|null|none|(?:finish_reason_)?unspecified", re.IGNORECASE)
-"""Finish reasons that are none, as some gateways send with each piece."""
+"""Values that mean that there is no finish reason yet; some gateways send them with each piece."""
 _FAILURE_FIELDS = ("error", "errors", "error_code", "error_msg", "error_message")
 """Fields that report a failure, also next to choices."""
 _MESSAGE_FIELDS = ("message", "detail", "msg")
