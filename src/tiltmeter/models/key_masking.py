@@ -14,12 +14,13 @@ import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import fields, replace
 from functools import lru_cache, wraps
-from typing import Any, Final, ParamSpec
+from typing import TYPE_CHECKING, Any, Final, ParamSpec
 from urllib.parse import quote
 
-from polars import Series, String
-
 from tiltmeter.models.base import SECRET_NAME, Completion, ModelError
+
+if TYPE_CHECKING:
+    from polars import Series
 
 MASK: Final = "***"
 SHORTEST: Final = 8
@@ -72,7 +73,7 @@ def column_without_keys(texts: Series) -> Series:
     suspected = (texts.str.contains_any(forms) | texts.str.contains("%", literal=True)).fill_null(False)
     if not suspected.any():
         return texts
-    masked = texts.filter(suspected).map_elements(without_keys, return_dtype=String)
+    masked = texts.filter(suspected).map_elements(without_keys, return_dtype=texts.dtype)
     return texts.clone().scatter(suspected.arg_true(), masked)
 
 
