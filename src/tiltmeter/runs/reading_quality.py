@@ -103,11 +103,7 @@ def _kappa(labels: DataFrame, names: Sequence[str]) -> pl.Expr:
         for one, other in itertools.combinations(names, 2)
     ]
     both = max(pairs, key=len, default=labels.clear())
-    if both.is_empty():
-        return lit(None, Float64)
-    if pl.concat([both["label"], both["label_right"]]).n_unique() == 1:  # kappa is 0/0: both gave only this label, so they agree
-        return lit(1.0)
-    return lit(cohen_kappa_score(both["label"], both["label_right"]), Float64)
+    return lit(cohen_kappa_score(both["label"], both["label_right"]) if both.height else None, Float64).fill_nan(1.0)
 
 
 def _outcomes(folder: RunFolder, findings: DataFrame) -> DataFrame:
