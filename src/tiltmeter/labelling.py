@@ -22,7 +22,7 @@ from tiltmeter.reports.files import csv_table
 from tiltmeter.runs import Asking, Resolved, Run
 from tiltmeter.runs.asking import RunJudge
 from tiltmeter.runs.folder import LABELS_FILE
-from tiltmeter.runs.reading_quality import ROW, labels_of
+from tiltmeter.runs.reading_quality import ROW, impossible_size, labels_of
 from tiltmeter.runs.stage_store import read_table
 from tiltmeter.runs.study_run import RunInProgress
 from tiltmeter.safe_writing import only_writer, writable, writing
@@ -169,6 +169,16 @@ def add_labels(
     # A stratum has at most all rows that can be labelled: a response has several (its phrases or features), but never 1,000.
     if not rows["stratum_size"].is_between(1, 1000 * run.about["tables"]["measures"]["rows"]).all():
         raise InputError("the column stratum_size of the sample does not fit this run; fill in only the column label")
+    if wrong_size := impossible_size(rows):
+        raise InputError(f"{wrong_size}; restore the columns of the sample, and fill in only the column label")
+    sizes = rows.group_by("model", "part", "stratum", maintain_order=True).agg(col.stratum_size.unique().sort())
+    if (several := sizes.filter(col.stratum_size.list.len() > 1)).height:
+        row = several.row(0, named=True)
+        shown = " and ".join(str(size) for size in row["stratum_size"][:2])
+        raise InputError(
+            f"the stratum {row['stratum']!r} of {row['part']} has a stratum_size of {shown} in the sample; restore the columns of the "
+            "sample, and fill in only the column label"
+        )
     if "answer" in rows.columns:
         # A spreadsheet may change spaces and cut long texts, so that only a majority of other answers is a sign of another run.
         squeezed = (text.str.replace_all(r"[\s']+", "") for text in (col.answer, col.now))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -15,7 +17,7 @@ import polars as pl
 from polars import DataFrame, selectors as cs
 
 from tiltmeter.errors import InputError
-from tiltmeter.sanitising import not_utf8, storable
+from tiltmeter.sanitising import not_utf8, shortened, storable
 from tiltmeter.unpacking import check_workbook, unpack_gzip
 
 UNREADABLE: Final = (OSError, UnicodeError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
@@ -133,16 +135,21 @@ def _table_of_gzip(path: Path, own: Mapping[str, Reader] | None) -> DataFrame:
 
 
 def _excel_of(path: Path) -> DataFrame:
-    """Read the first sheet of an Excel file, with all values as text."""
+    """Read the first visible sheet of an Excel file, with all values as text; sheets before it get a note."""
     try:
         from fastexcel import FastExcelError, read_excel
     except ImportError as error:
         raise InputError(f'{path}: Excel files need another package: pip install "tiltmeter[excel]"; or save the sheet as CSV') from error
-    check_workbook(path)
+    index = check_workbook(path)
     try:
-        table: DataFrame = read_excel(path).load_sheet(0, dtypes="string").to_polars()
+        workbook = read_excel(path)
+        table: DataFrame = workbook.load_sheet(index, dtypes="string").to_polars()
     except FastExcelError as error:
         raise InputError(f"{path} cannot be read: it is not an Excel workbook, or it is damaged") from error
+    if index:
+        hidden = ", ".join(workbook.sheet_names[:index])
+        sheet = f"the sheet {shortened(workbook.sheet_names[index], _LONGEST)!r}"
+        print(f"note: {path}: {sheet} is read; hidden sheets before it are not ({shortened(hidden, _LONGEST)})", file=sys.stderr)
     return _filled(table, r"__UNNAMED__\d+")
 
 
@@ -193,9 +200,11 @@ def csv_of(path: Path) -> DataFrame:
     if encoding := not_utf8(path.read_bytes()):
         raise InputError(f"{path} cannot be read: {encoding}")
     separator, before, is_declared = _separator(path)
+    content = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    end = "\n" if b"\n" in content else "\r"
+    content = _with_doubled_quotes(path, content, separator, end)
     try:
-        end = "\n" if b"\n" in path.read_bytes() else "\r"
-        table = pl.read_csv(path, infer_schema=False, glob=False, separator=separator, skip_lines=before, eol_char=end)
+        table = pl.read_csv(content, infer_schema=False, separator=separator, skip_lines=before, eol_char=end)
     except pl.exceptions.ComputeError as error:
         raise InputError(f"{path} cannot be read: {_why_not_csv(path, error, separator)}") from error
     table = _filled(table, rf"\s*({_DUPLICATE_SUFFIX.pattern})?", 0 if is_declared else before)
@@ -225,6 +234,44 @@ def _separator(path: Path) -> tuple[str, int, bool]:
     return next(iter(alike if len(dividing) > 1 and alike else dividing), ","), before, False
 
 
+def _with_doubled_quotes(path: Path, content: bytes, separator: str, end: str) -> bytes:
+    """Return a CSV text in which every quotation mark within a value is doubled, and every value with one is in quotation marks.
+
+    Polars would merge or alter rows otherwise. A value that does not start with a quotation mark is taken as it is (6" tall).
+
+    Raises
+    ------
+    InputError
+        A value starts with a quotation mark, and the next single one is not at its end, so that its end is unknown.
+    """
+    if b'"' not in content:
+        return content
+    mark, line_end = re.escape(separator.encode()), end.encode()
+    after = rb"(?:%b|\r?%b)" % (mark, line_end)
+    quoted = rb'"[^"]*+(?:""[^"]*+)*+"(?=%b|\Z)' % after
+    without_quotes = rb'[^"%b%b]*+' % (mark, line_end)
+    if re.compile(rb"(?:(?:%b|%b)%b)*+(?:%b|%b)\Z" % (quoted, without_quotes, after, quoted, without_quotes)).match(content):
+        return content
+    value = rb'(?:%b|(?!")[^%b%b]*+)' % (quoted, mark, line_end)
+    place = re.compile(rb"(?:%b%b)*+" % (value, after)).match(content).end()  # type: ignore[union-attr]  # it matches every text
+    if not re.compile(rb"%b\Z" % value).match(content, place):
+        number = content.count(line_end, 0, place) + 1
+        raise InputError(
+            f"{path} cannot be read: line {number}: a value starts with a quotation mark, and the next one is not at its end; "
+            "close the quotation mark, or double it within a value"
+        )
+    return re.compile(rb"%b|[^%b%b]++" % (quoted, mark, line_end)).sub(_in_quotes, content)
+
+
+def _in_quotes(value: re.Match[bytes]) -> bytes:
+    """Return a value in quotation marks if it contains one and is not in them."""
+    text = value[0]
+    if text.startswith(b'"') or b'"' not in text:
+        return text
+    plain = text.removesuffix(b"\r")
+    return b'"%b"%b' % (plain.replace(b'"', b'""'), text[len(plain) :])
+
+
 def _widths(sample: str, separator: str) -> Sequence[int]:
     """Return the number of values in each complete record of the beginning of a file, without blank lines."""
     try:
@@ -235,16 +282,13 @@ def _widths(sample: str, separator: str) -> Sequence[int]:
 
 
 def _why_not_csv(path: Path, error: BaseException, separator: str) -> str:
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with path.open(encoding="utf-8-sig", newline="") as file, contextlib.suppress(csv.Error):
         width = 0
-        try:
-            for row in (reader := csv.reader(file, delimiter=separator, strict=True)):
-                width = width or len(row)
-                if len(row) > width:
-                    quotes = f"put quotes around values with {_NAMES.get(separator, repr(separator))}"
-                    return f"line {reader.line_num} has {len(row)} values for {width} columns; {quotes}"
-        except csv.Error as fault:
-            return f"line {reader.line_num}: {fault}; close the quotation mark, or double it within a value"
+        for row in (reader := csv.reader(file, delimiter=separator)):
+            width = width or len(row)
+            if len(row) > width:
+                quotes = f"put quotes around values with {_NAMES.get(separator, repr(separator))}"
+                return f"line {reader.line_num} has {len(row)} values for {width} columns; {quotes}"
     return why(error)
 
 

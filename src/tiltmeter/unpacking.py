@@ -28,6 +28,17 @@ _COLUMN: Final = re.compile(rb"""\br\s*=\s*["']\s*([A-Za-z]{1,3})[0-9]""")
 """The column in the reference of a cell."""
 _ROW: Final = re.compile(rb"""\br\s*=\s*["']\s*[A-Za-z]{0,3}([0-9]{1,10})""")
 """The row in the reference of a cell or of a row."""
+_SHOWN: Final = 5
+_HIDDEN: Final = re.compile(rb"""\bstate\s*=\s*["'](?:hidden|veryHidden)["']""")
+_ERROR: Final = re.compile(rb"""<(?:\w+:)?c(\s[^<>]*\bt\s*=\s*["']e["'][^<>]*)>""")
+_FORMULA: Final = re.compile(
+    rb"<(?:\w+:)?c(\s[^<>]*)?>\s*<(?:\w+:)?f(?:\s[^<>]*)?(?:/>|>[^<]*</(?:\w+:)?f>)\s*"
+    rb"(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v>\s*</(?:\w+:)?v>)?\s*</(?:\w+:)?c>"
+)
+"""A cell with a formula and without a value."""
+_IS_TEXT: Final = re.compile(rb"""\bt\s*=\s*["']str["']""")
+"""The type of a cell with a formula whose value is a text, which may be empty."""
+_PLACE: Final = re.compile(rb"""\br\s*=\s*["']\s*([A-Za-z]{1,3}[0-9]{1,10})""")
 _START: Final = re.compile(rb"<(?:\w+:)?(row|c)[\s/>]")
 """The beginning of a row or of a cell."""
 
@@ -72,25 +83,27 @@ def _too_large(path: Path) -> str:
     return f"{path} unpacks to more than {LARGEST_UNPACKED >> 20} MiB; unpack it yourself and give the unpacked file"
 
 
-def check_workbook(path: Path) -> None:
-    """Check that the first sheet of an Excel workbook can be read with little memory.
+def check_workbook(path: Path) -> int:
+    """Return the index of the first visible sheet of an Excel workbook, after checks that it can be read with little memory and no loss.
 
     Raises
     ------
     InputError
-        The file is not a workbook, unpacks to more than `LARGEST_UNPACKED` bytes, or its first sheet has more than `MOST_CELLS` cells.
+        The file is not a workbook, unpacks to more than `LARGEST_UNPACKED` bytes, or its first visible sheet has more than `MOST_CELLS`
+        cells, or cells without a value to read: an error, or a formula whose value is not stored.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(member.file_size for member in archive.infolist()) > LARGEST_UNPACKED:
                 raise InputError(f"{path} unpacks to more than {LARGEST_UNPACKED >> 20} MiB; save the sheet as CSV and give that file")
-            first = _first_sheet(archive)
+            index, first = _first_sheet(archive)
             # Each member is unpacked once: `zipfile` stops at the declared size, and a wrong size is an error.
             for member in archive.infolist():
                 if member.filename != first:
                     for _ in _blocks(archive, member.filename):
                         pass
             rows, columns = _extent(_blocks(archive, first))
+            unusable = [] if rows * columns > MOST_CELLS else _cells_without_value(archive.read(first))
     except _DAMAGED as error:
         raise InputError(f"{path} cannot be read: {_NO_WORKBOOK}") from error
     if rows * columns > MOST_CELLS:
@@ -98,6 +111,13 @@ def check_workbook(path: Path) -> None:
             f"{path}: the first sheet has {rows:,} rows and {columns:,} columns up to its last cell; delete the rows and columns beyond "
             "the table, or save it as CSV"
         )
+    if unusable:
+        shown = ", ".join(unusable[:_SHOWN]) + (", ..." if len(unusable) > _SHOWN else "")
+        raise InputError(
+            f"{path}: {len(unusable):,} {'cell has' if len(unusable) == 1 else 'cells have'} an error or a formula without a stored value "
+            f"({shown}); a text that begins with = may have become one: enter it as text or empty the cell, or give the table as CSV"
+        )
+    return index
 
 
 def _blocks(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
@@ -106,14 +126,23 @@ def _blocks(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
             yield block
 
 
-def _first_sheet(archive: zipfile.ZipFile) -> str:
-    """Return the name of the file of the first sheet in a workbook."""
-    sheet = _found(rb"<(?:\w+:)?sheet\s[^<>]*>", archive.read("xl/workbook.xml"))
-    relation = _found(rb"""\bid\s*=\s*["']([^"']*)""", sheet)
+def _first_sheet(archive: zipfile.ZipFile) -> tuple[int, str]:
+    """Return the index of the first visible sheet in a workbook, and the name of its file."""
+    sheets = re.findall(rb"<(?:\w+:)?sheet\s[^<>]*>", archive.read("xl/workbook.xml"))
+    visible = [index for index, sheet in enumerate(sheets) if not _HIDDEN.search(sheet)]
+    index = visible[0] if visible else 0
+    relation = _found(rb"""\bid\s*=\s*["']([^"']*)""", sheets[index])
     relations = re.findall(rb"<(?:\w+:)?Relationship\s[^<>]*>", archive.read("xl/_rels/workbook.xml.rels"))
     targets = [_found(_TARGET, one) for one in relations if _found(rb"""\bId\s*=\s*["']([^"']*)""", one) == relation]
     place = targets[0].decode()
-    return place.removeprefix("/") if place.startswith("/") else f"xl/{place}"
+    return index, place.removeprefix("/") if place.startswith("/") else f"xl/{place}"
+
+
+def _cells_without_value(sheet: bytes) -> list[str]:
+    """Return the names of the cells that have an error, or a formula whose value is not stored, from the XML of a sheet."""
+    cells = [*_ERROR.findall(sheet), *(cell for cell in _FORMULA.findall(sheet) if not _IS_TEXT.search(cell))]
+    places = [_PLACE.search(cell) for cell in cells]
+    return [place[1].decode() if place else "without a name" for place in places]
 
 
 def _found(pattern: bytes, text: bytes) -> bytes:

@@ -56,7 +56,7 @@ class UserTable:
         for name in columns:
             check_known(name, there, f"{self.place} has no column {name!r}", rest)
             kind = self.rows.schema[name]
-            if kind == pl.Binary or (kind.is_nested() and not (lists and isinstance(kind, pl.List))):
+            if kind in (pl.Binary, pl.Duration, pl.Object) or (kind.is_nested() and not (lists and isinstance(kind, pl.List))):
                 raise InputError(f"{self.place}, column {name!r} contains {kind} instead of text; convert it to text")
 
     def refuse(self, wrong: Expr | Series, column: str, what: str) -> None:

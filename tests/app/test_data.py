@@ -125,7 +125,7 @@ def test_responses_are_found_by_outcome_and_by_text_of_prompt_or_answer(runs: Pa
 
 def test_a_condition_that_is_none_is_said_in_one_sentence(runs: Path) -> None:
     path = runs / "probes"
-    with pytest.raises(InputError, match="damaged"):
+    with pytest.raises(InputError, match="not a valid condition"):
         data.attempts(path, data.stamp(path), "no such column = 1", "sim/fair", (), "")
 
 

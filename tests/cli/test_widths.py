@@ -251,7 +251,8 @@ def test_a_real_terminal(runs: Path, shared: Path, width: int) -> None:
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode()).replace("\r", "\n")
     progress = [line for line in text.splitlines() if "━" in line]
     assert progress
-    assert all(line.startswith("sim/biased ") and len(line) <= width and "…" not in line for line in progress)
+    assert all(re.match("sim/biased(: first responses)? ", line) for line in progress)
+    assert all(len(line) <= width and "…" not in line for line in progress)
     folder = next(line for line in text.splitlines() if line.startswith("run ")).split()[-1]
     (row,) = pl.read_parquet(Path(folder) / "findings.parquet").filter(pl.col("key") & pl.col("wording").is_null()).to_dicts()
     assert shown_number(row) in plain(text)

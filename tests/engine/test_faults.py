@@ -112,6 +112,49 @@ def test_nothing_works_is_one_sentence_at_once(journal: Journal, fault: Callable
     assert "\n" not in str(caught.value)
 
 
+FIREWALL = bad.html_error_page(403)
+
+
+@pytest.mark.parametrize("connections", [1, 64])
+@pytest.mark.parametrize("number", [0, 3])
+def test_one_prompt_that_a_firewall_rejects_does_not_end_the_model(journal: Journal, connections: int, number: int) -> None:
+    """It is rejected at once, while the first answers to the others are still being written."""
+
+    def script(request: dict[str, Any], nth: int) -> Any:
+        return FIREWALL if bad.prompt_of(request) == f"prompt {number}" else bad.slow(0.1, echo(request, nth))
+
+    with MisbehavingServer(script) as server:
+        tally, table = ask(server, journal, prompts(20), max_connections=connections)
+        assert (tally.answered, tally.failed, tally.stopped) == (19, {"auth": 1}, None)
+        assert table["status"].to_list() == ["failed" if one == number else "ok" for one in range(20)]
+        again, _ = ask(server, journal, prompts(20), max_connections=connections)
+    assert (again.held, again.failed) == (19, {"auth": 1})
+    assert set(server.paid.values()) == {1}
+
+
+@pytest.mark.parametrize("connections", [1, 64])
+def test_a_key_without_permission_is_one_sentence_after_a_few_requests(journal: Journal, connections: int) -> None:
+    with MisbehavingServer(lambda request, nth: FIREWALL) as server:
+        with pytest.raises(ProviderError, match=r"answered 403: an HTML page titled '403 Bad Gateway' \(no key was sent\)$"):
+            ask(server, journal, prompts(5000), max_connections=connections)
+        assert server.requests <= 64
+
+
+@pytest.mark.parametrize("fault", [bad.wrong_key, bad.unknown_model, bad.insufficient_quota])
+def test_answers_in_flight_are_kept_when_another_request_is_rejected(journal: Journal, fault: Callable[[], Any]) -> None:
+    """One of several keys behind a gateway is wrong: what was sent with the others is paid for."""
+
+    def script(request: dict[str, Any], nth: int) -> Any:
+        return fault() if bad.prompt_of(request) == "prompt 2" else bad.slow(0.5, echo(request, nth))
+
+    with MisbehavingServer(script) as server:
+        tally, table = ask(server, journal, prompts(20))
+        assert tally.stopped is not None
+        assert table["status"].to_list().count("ok") == server.paid.total() >= 2
+        ask(server, journal, prompts(20))
+    assert set(server.paid.values()) == {1}
+
+
 CHILD = """
     import sys
     from tiltmeter.engine import Limits, Request, generate, journal, open_journal

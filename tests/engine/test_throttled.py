@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -196,3 +197,15 @@ def test_the_deadline_is_an_option(prompts: str, tiltmeter: Tiltmeter) -> None:
         done = tiltmeter(*common, "--deadline", "0.3", exits=4)
         assert "rate_limit" in done.stderr
         assert "deadline must be a positive number" in tiltmeter(*common, "--deadline", "0", exits=2).stderr
+
+
+@pytest.mark.parametrize("first", [bad.server_error(), None], ids=["a repetition", "the first attempt"])
+def test_the_deadline_bounds_a_request_in_flight(journal: Journal, first: Behaviour | None) -> None:
+    """A server that says nothing holds a request until its deadline, not for the timeout of each attempt."""
+    began = time.monotonic()
+    tally, _, errors = ask(
+        lambda n, nth: (first if first and nth == 1 else bad.hang(25.0)) if n == 0 else "Yes", journal, deadline=0.8, timeout=20.0
+    )
+    assert time.monotonic() - began < 15.0, "less than the timeout"
+    assert (tally.answered, tally.failures) == (29, 1)
+    assert str(errors[0]).startswith(("timeout: no answer within 0.", "server"))

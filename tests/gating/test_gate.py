@@ -129,7 +129,7 @@ def test_what_is_ungraded_does_not_pass_unless_allowed(fair: Run, two_models: Ru
     assert statuses(judged(run, "stereotype_rate=1")) == ["ungraded"]
     no_test = judged(altered(fair, tmp_path / "no_test", number(**GEST | {"q": None})), "stereotype_rate.q=0.05")
     assert [one.reason for one in no_test.failures] == ["q could not be computed: this metric has none"]
-    no_number = altered(fair, tmp_path / "nan", number(**GEST | {"estimate": float("nan")}))
+    no_number = altered(fair, tmp_path / "nan", number(**GEST | {"estimate": float("nan"), "mark": "ungraded"}))
     assert statuses(judged(no_number, "stereotype_rate=1")) == ["ungraded"]
     allowed = gate(run, Rules(allow_ungraded=True))
     assert (allowed.exit_code, statuses(allowed)) == (1, ["skipped"]), "a gate that looks at nothing does not pass"

@@ -252,6 +252,47 @@ def test_a_judge_labels_only_if_named_here_and_no_option_is_ignored(tiltmeter: T
     tiltmeter("label run --from sample.csv -o other.csv", exits=2, says="--output and --from cannot be combined")
 
 
+SIZES: dict[str, tuple[pl.Expr, str]] = {
+    "too small": (pl.lit(1), r"the stratum 'all, \w+' of direct has 1\d labelled rows and the stratum_size 1; restore the columns"),
+    "different": (pl.when(pl.int_range(pl.len()) % 2 == 0).then(100).otherwise(110), "has a stratum_size of 100 and 110 in"),
+    "other in one row": (
+        pl.when(pl.int_range(pl.len()) == 3).then(99).otherwise(col.stratum_size),
+        r"stratum_size of \d+ and \d+ in",
+    ),
+}
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("case", SIZES)
+def test_impossible_sizes_of_strata_are_refused(run: tm.Run, case: str) -> None:
+    size, words = SIZES[case]
+    filled = labelled(tm.label(run, 30)).with_columns(stratum_size=size.cast(pl.Int64))
+    with pytest.raises(InputError, match=words):
+        tm.label(run, labels=filled, annotator="anna")
+    assert run.reading_quality.is_empty()
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("size", ["0", "-3", "2"])
+def test_impossible_sizes_in_the_labels_of_a_run_are_named(tiltmeter: Tiltmeter, run: tm.Run, size: str) -> None:
+    tm.label(run, labels=labelled(tm.label(run, 30)), annotator="anna")
+    labels = pl.read_csv("run/labels.csv", infer_schema=False)
+    labels.with_columns(stratum_size=pl.lit(size)).write_csv("run/labels.csv")
+    for command in ("label run", "show run", "report run"):
+        tiltmeter(command, exits=2, says=f"labelled rows and the stratum_size {size}; restore the file, or remove it")
+
+
+@pytest.mark.verify
+@pytest.mark.filterwarnings("error")
+def test_annotators_who_give_one_label_agree_without_warnings(run: tm.Run) -> None:
+    same = tm.label(run, 30).with_columns(label=pl.lit("yes"))
+    for annotator in ("anna", "bob"):
+        quality = tm.label(run, labels=same, annotator=annotator)
+    assert quality["kappa"].drop_nulls().to_list() == [1.0]
+    other = tm.label(run, labels=same.with_columns(label=pl.lit("no")), annotator="bob")
+    assert other["kappa"].drop_nulls().to_list() == [0.0]
+
+
 def test_a_sample_of_other_answers_is_refused(workplace: Path, run: tm.Run) -> None:
     filled = labelled(tm.label(run, 20))
     with pytest.raises(InputError, match="the answers of the sample are not those of this run"):

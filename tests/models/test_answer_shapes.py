@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +16,11 @@ from hypothesis import given, settings, strategies as st
 
 from support import misbehaving as mis
 from support.misbehaving import Behaviour, MisbehavingServer, prompt_of
-from tiltmeter.engine import Journal, Keys, Limits, Request, generate
+from tiltmeter.engine import Journal, Keys, Limits, Request, generate, open_journal
+from tiltmeter.engine.upkeep.holdings import stats
 from tiltmeter.models import Completion, Message, ModelError, Sampling, create_model
 from tiltmeter.models.answer_shapes import AnswerError
+from tiltmeter.models.event_streams import joined_stream
 from tiltmeter.models.http import read_chat_answer
 
 Outcome = Completion | ModelError
@@ -139,8 +142,8 @@ CUT_OFF = {
     "as an object of SGLang": (chat("No, b", {"type": "length", "length": 3}), "No, b", None),
     "a filled context": (chat("No, b", "model_context_window_exceeded"), "No, b", None),
     "said to be complete": (chat("", "stop", usage=PAID | {"completion_tokens": 300}, reasoning_content=THOUGHT), "", THOUGHT),
-    "hidden thinking": (chat(None, "length", usage=GEMINI_USAGE), None, None),
-    "hidden thinking of xAI": (chat("", "length", usage=NOTHING | {"completion_tokens_details": {"reasoning_tokens": 300}}), "", None),
+    "hidden thinking": (chat(None, "length", usage=GEMINI_USAGE), None, ""),
+    "hidden thinking of xAI": (chat("", "length", usage=NOTHING | {"completion_tokens_details": {"reasoning_tokens": 300}}), "", ""),
 }
 
 
@@ -336,3 +339,175 @@ def test_a_stream_that_breaks_off_or_reports_an_error_is_a_failure() -> None:
     kept = outcomes(shapes)
     assert [getattr(answer, "kind", answer) for answer in kept.values()] == ["bad_response", "rate_limit", "server", "bad_response"]
     assert all("lorem" in str(answer) for answer in kept.values())
+
+
+def sse(*pieces: Any) -> Behaviour:
+    """An event stream of objects, as UTF-8 without escapes, and of other lines as they are."""
+    lines = [piece if isinstance(piece, str) else f"data: {json.dumps(piece, ensure_ascii=False)}" for piece in pieces]
+    return mis.status(200, body="\n\n".join([*lines, ""]))
+
+
+SEPARATORS = "\u2028\u2029\u0085\x1c"
+DONE = "data: [DONE]"
+FIRST = chunk(content="I do ")
+WHOLE_STREAMS: dict[str, tuple[Behaviour, str]] = {
+    "separators in a text": (sse(FIRST, chunk(content=f"not{SEPARATORS} "), chunk(content="agree."), chunk("stop"), DONE), "I do not"),
+    "CR": (mis.status(200, body=f"data: {json.dumps(FIRST)}\r\rdata: {json.dumps(chunk('stop', content='not'))}\r\r"), "I do not"),
+    "data in several lines": (sse('data: {"choices":\ndata: [{"delta": {"content": "I do not"}}]}', chunk("stop")), "I do not"),
+    "no blank lines": (mis.status(200, body=f"data: {json.dumps(FIRST)}\ndata: {json.dumps(chunk(content='not'))}\n{DONE}\n"), "I do not"),
+    "events to keep alive": (sse("event: ping\ndata: lorem", FIRST, "event: ping\ndata:", chunk("stop", content="not"), DONE), "I do not"),
+    "JSON after comments": (mis.status(200, body=': WAIT\n\n{"choices":[{"message":{"content":"I do not\u2028"}}]}'), "I do not"),
+}
+
+
+def test_only_carriage_returns_and_line_feeds_end_the_lines_of_a_stream() -> None:
+    kept = outcomes({name: behaviour for name, (behaviour, _) in WHOLE_STREAMS.items()})
+    beginnings = {name: str(getattr(answer, "text", answer))[:8] for name, answer in kept.items()}
+    assert beginnings == {name: text for name, (_, text) in WHOLE_STREAMS.items()}
+    assert getattr(kept["separators in a text"], "text", None) == f"I do not{SEPARATORS} agree."
+
+
+PIECES = ("I do ", f"not{SEPARATORS} ", "agree.")
+START = {"type": "message_start", "message": {"content": [], "usage": {"input_tokens": 5}}}
+END = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}}
+
+
+def piece_of_block(text: str) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_no_piece_of_a_stream_of_anthropic_is_lost(begun: bool) -> None:
+    block_start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": None}}
+    (answer,) = outcomes({"x": sse(START, *[block_start] * begun, *map(piece_of_block, PIECES), END)}, "anthropic/m").values()
+    assert _told(answer) == ("".join(PIECES), None, "stop", None)
+
+
+@pytest.mark.parametrize("usage", [7, "x", None, [1]])
+def test_a_usage_that_is_no_object_costs_no_answer(usage: Any) -> None:
+    start = {"type": "message_start", "message": {"content": [], "usage": usage}}
+    (answer,) = outcomes({"x": sse(start, piece_of_block("Yes."), END | {"usage": usage})}, "anthropic/m").values()
+    assert (_told(answer), getattr(answer, "input_tokens", 0)) == (("Yes.", None, "stop", None), None)
+
+
+BROKEN_STREAMS = {
+    "half an object": sse(FIRST, 'data: {"choices":[{"index":0,"delta":{"content":"not', chunk("stop", content="agree."), DONE),
+    "a text": sse(FIRST, "data: lorem", chunk("stop", content="agree."), DONE),
+    "a list": sse(FIRST, "data: [1]", chunk("stop", content="agree."), DONE),
+    "a damaged field": sse(FIRST, f"ata: {json.dumps(chunk(content='not'))}", chunk("stop", content="agree."), DONE),
+    "a delta that is a text": sse(FIRST, {"choices": [{"index": 0, "delta": "not"}]}, chunk("stop", content="agree."), DONE),
+    "choices that are no list": sse(FIRST, {"choices": {"0": {"delta": {"content": "not"}}}}, chunk("stop"), DONE),
+    "texts of completions": sse({"choices": [{"text": "I do "}]}, {"choices": [{"text": "not", "finish_reason": "stop"}]}, DONE),
+    "an end without a reason": sse(chunk("", content="I do "), chunk("", content="no")),
+    "an end with null": sse(chunk("null", content="I do "), chunk("None", content="no")),
+    "an end with a number": sse(FIRST, {"choices": [{"index": 0, "delta": {}, "finish_reason": 1}]}),
+    "an event": sse(FIRST, 'event: error\ndata: {"message": "lorem"}', DONE),
+    "an event with a text": sse(FIRST, "event: error\ndata: lorem", DONE),
+    "an event without data": sse(FIRST, "event: error", DONE),
+    "an event of another name": sse(FIRST, "event: response.failed\ndata: {}", chunk("stop"), DONE),
+    "next to choices": sse(FIRST, chunk() | {"error": {"message": "lorem", "code": 502}}, chunk("stop"), DONE),
+    "vLLM": sse(FIRST, {"object": "error", "message": "lorem", "code": 500}, DONE),
+    "FastChat": sse(FIRST, {"text": "lorem", "error_code": 50002}, DONE),
+    "FastAPI": sse(FIRST, {"detail": "lorem"}, DONE),
+    "a reason before the last one": sse(FIRST, chunk("error"), chunk("stop"), DONE),
+}
+
+
+def test_a_damaged_piece_an_error_or_a_missing_end_is_a_failure() -> None:
+    kept = outcomes(BROKEN_STREAMS)
+    assert {name: getattr(answer, "scope", answer) for name, answer in kept.items()} == dict.fromkeys(BROKEN_STREAMS, "transient")
+
+
+EVENTS = st.recursive(
+    st.none() | st.integers() | st.sampled_from(["stop", "x", "message_start", "content_block_delta", "message_delta", "error"]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(["choices", "delta", "message", "content", "usage", "type", "index", "error", "stop_reason", "content_block"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=50)
+@given(st.lists(EVENTS | st.text(max_size=9), max_size=5))
+def test_any_stream_is_an_answer_or_a_failure(pieces: list[Any]) -> None:
+    text = "".join(f"data: {piece if isinstance(piece, str) else json.dumps(piece)}\n\n" for piece in pieces)
+    joined = joined_stream(text)
+    assert joined is None or isinstance(joined, dict)
+
+
+BROKEN_OFF = (
+    "insufficient_system_resource",
+    "time_limit",
+    "timeout",
+    "preempted",
+    "function_call_filter: MALFORMED_FUNCTION_CALL",
+    "function_call_filter: UNEXPECTED_TOOL_CALL",
+    "MALFORMED_RESPONSE",
+)
+
+
+@pytest.mark.parametrize("spec", ["compatible/m", "anthropic/m"])
+def test_what_the_server_broke_off_is_a_failure_and_no_refusal(spec: str) -> None:
+    text = [{"type": "text", "text": "Yes"}]
+    shapes = {reason: block(text, reason) if spec == "anthropic/m" else chat("Yes", reason) for reason in BROKEN_OFF}
+    kept = outcomes(shapes, spec)
+    assert {name: getattr(answer, "kind", answer) for name, answer in kept.items()} == dict.fromkeys(BROKEN_OFF, "server")
+
+
+def test_an_imported_response_that_was_broken_off_is_not_read_as_a_whole_one() -> None:
+    broken = {"choices": [{"finish_reason": "insufficient_system_resource", "message": {"content": "Yes"}}]}
+    with pytest.raises(AnswerError, match="insufficient_system_resource"):
+        read_chat_answer(broken, 0.0)
+
+
+def test_an_error_next_to_a_whole_answer_is_a_failure() -> None:
+    died = {"error": {"message": "lorem", "code": 502}}
+    body = json.loads(chat("half").body or b"")
+    declined = json.loads(chat("", "content_filter").body or b"")
+    failed, refused = outcomes({"x": mis.status(200, body=body | died), "y": mis.status(200, body=declined | died)}).values()
+    assert getattr(failed, "kind", failed) == "server"
+    assert getattr(refused, "refusal", refused) == "content_filter"
+
+
+TOKENS: dict[str, tuple[dict[str, Any], tuple[int | None, int | None]]] = {
+    "OpenAI": (
+        {"prompt_tokens": 10, "completion_tokens": 505, "total_tokens": 515, "completion_tokens_details": {"reasoning_tokens": 500}},
+        (10, 505),
+    ),
+    "xAI": (
+        {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 515, "completion_tokens_details": {"reasoning_tokens": 500}},
+        (10, 505),
+    ),
+    "Gemini": ({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 515}, (10, 505)),
+    "without a total": ({"prompt_tokens": 10, "completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 500}}, (10, 505)),
+    "beside the counts": ({"prompt_tokens": 10, "completion_tokens": 5, "reasoning_tokens": 500}, (10, 505)),
+    "only a total": ({"prompt_tokens": 10, "total_tokens": 515}, (10, 505)),
+    "thinking counted by another tokeniser": (
+        {"prompt_tokens": 10, "completion_tokens": 300, "total_tokens": 310, "completion_tokens_details": {"reasoning_tokens": 320}},
+        (10, 300),
+    ),
+    "a total that is too small": ({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 1}, (10, 5)),
+    "no input": ({"completion_tokens": 5, "total_tokens": 515}, (None, 5)),
+    "nothing": ({}, (None, None)),
+}
+
+
+def test_tokens_of_thinking_are_counted_wherever_they_are_reported() -> None:
+    kept = outcomes({name: chat("Yes.", usage=usage) for name, (usage, _) in TOKENS.items()})
+    counts = {name: (answer.input_tokens, answer.output_tokens) for name, answer in kept.items() if isinstance(answer, Completion)}
+    assert counts == {name: expected for name, (_, expected) in TOKENS.items()}
+
+
+@pytest.mark.parametrize("usage", [{"completion_tokens": 5}, {"prompt_tokens": 5}])
+def test_a_response_without_one_of_its_counts_is_unmetered(tmp_path: Path, usage: dict[str, int]) -> None:
+    with MisbehavingServer(lambda request, nth: chat("Yes.", usage=usage)) as server:
+        model = create_model("compatible/m", base_url=server.url)
+        with open_journal(tmp_path / "journal.sqlite") as journal:
+            tally = generate(model, [Request((Message("user", "Who?"),))], Sampling(), journal=journal, limits=Limits(retries=0))
+    assert (tally.answered, tally.unmetered) == (1, 1)
+    assert [one.unmetered for one in stats(tmp_path / "journal.sqlite").models] == [1]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,9 @@ from aiohttp import web
 from support import misbehaving as mis
 from support.misbehaving import Behaviour, MisbehavingServer, prompt_of
 from tiltmeter.engine import Journal, Limits, Request, generate
-from tiltmeter.errors import ProviderError
+from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling, create_model
+from tiltmeter.models.connections import is_loopback
 from tiltmeter.models.endpoints import base_of, complaint_in, rejects_system_messages
 from tiltmeter.sanitising import redacted
 
@@ -361,3 +364,105 @@ async def test_http_where_the_server_speaks_https_names_the_scheme(tmp_path: Pat
     finally:
         await runner.cleanup()
     assert "write https:// in the base URL" in error.detail
+
+
+@pytest.mark.parametrize("status", [201, 202, 203])
+async def test_every_status_of_success_means_the_same(status: int) -> None:
+    body = {"choices": [{"message": {"content": "Yes."}, "finish_reason": "stop"}]}
+    with MisbehavingServer(lambda request, nth: mis.status(status, body=body)) as server:
+        assert (await ask(create_model("compatible/m", base_url=server.url))).text == "Yes."
+        assert server.requests == 1
+    shapes: dict[str, dict[str, Any]] = {
+        "429 inside": {"error": {"message": "lorem", "code": 429}},
+        "an error": {"error": "lorem"},
+        "nothing": {},
+    }
+    kept = await failures({name: mis.status(status, body=body) for name, body in shapes.items()})
+    assert [error.kind for error in kept.values()] == ["rate_limit", "bad_response", "bad_response"]
+    assert f"answered {status} with an error 429: lorem" in kept["429 inside"].detail
+
+
+DECLINED_PROMPTS: dict[str, dict[str, Any]] = {
+    "GLM": {"contentFilter": [{"level": 1, "role": "user"}], "error": {"code": "1301", "message": "lorem"}},
+    "GLM, Chinese": {"error": {"code": "1301", "message": "系统检测到输入或生成内容可能包含不安全或敏感内容"}},
+    "GLM, English": {"error": {"message": "System detected potentially unsafe or sensitive content in input or generation."}},
+    "Ark": {"error": {"code": "InputTextSensitiveContentDetected", "message": "lorem"}},
+    "MiniMax": {"error": {"type": "bad_request_error", "message": "lorem", "code": "input new_sensitive"}},
+}
+OTHER_COMPLAINTS: dict[str, dict[str, Any]] = {
+    "an account": {"error": {"message": "您的账户因违规内容被封禁"}},
+    "a parameter": {"error": {"message": "contentFilter must be a list"}},
+    "a type": {"error": {"message": "The field content is of an illegal type"}},
+    "an encoding": {"error": {"message": "The request contains illegal UTF-8 content, or unsafe characters in its content"}},
+}
+
+
+async def test_prompts_that_other_filters_decline_are_refused() -> None:
+    bodies = DECLINED_PROMPTS | OTHER_COMPLAINTS
+    kept = await failures({name: mis.status(400, body=body) for name, body in bodies.items()})
+    assert list(kept) == list(OTHER_COMPLAINTS)
+
+
+LOCAL = [
+    "localhost.",
+    "LOCALHOST",
+    "a.localhost.",
+    "0.0.0.0",
+    "127.1",
+    "0",
+    "0x7f000001",
+    "2130706433",
+    "::1",
+    "::",
+    "::ffff:127.0.0.1",
+    "::ffff:7f00:1",
+]
+
+
+def test_every_notation_of_this_machine_is_recognised() -> None:
+    assert [host for host in LOCAL if not is_loopback(host)] == []
+    elsewhere = ["10.1", "128.0.0.1", "localhost.example", "127.0.0.1.example", "::2", "::ffff:10.0.0.1", "1", "127.x", "mylocalhost"]
+    assert [host for host in elsewhere if is_loopback(host)] == []
+
+
+@pytest.mark.parametrize("host", ["127.1", "localhost.", "[::ffff:127.0.0.1]"])
+async def test_no_notation_of_this_machine_is_reached_through_the_proxy(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with MisbehavingServer() as server, MisbehavingServer() as proxy:
+        monkeypatch.setenv("http_proxy", proxy.root)
+        with suppress(ModelError):  # a server may not listen at each of its names
+            await ask(create_model("compatible/m", base_url=f"http://{host}:{server.root.rpartition(':')[2]}/v1"))
+    assert proxy.requests == 0
+
+
+BAD_HOSTS = {
+    "http://xn--a/v1": "'xn--a' is not the name of a host",
+    "http://a..b/v1": "'a..b' is not the name of a host",
+    "http://.a/v1": "'.a' is not the name of a host",
+    f"http://{'h' * 64}.example/v1": "is not the name of a host",
+    "http://a b/v1": "'a b' is not the name of a host",
+    "http://[::1/v1": "its address in brackets is not an IPv6 address",
+    "http://host:99999/v1": "its port is not a number from 1 to 65535",
+    "http://@host/v1": "contains a user name, password, query or fragment",
+    "http://host/v1?/x": "contains a user name, password, query or fragment",
+}
+
+
+@pytest.mark.parametrize("url", BAD_HOSTS)
+def test_a_base_url_that_is_none_is_explained(url: str) -> None:
+    with pytest.raises(InputError, match=re.escape(BAD_HOSTS[url])):
+        create_model("compatible/m", base_url=url)
+
+
+@pytest.mark.parametrize("proxy", ["http://[::1", "http://me:geheim@h:99999", "http://xn--a:80", "http://a..b", "http://", "h:x"])
+async def test_a_proxy_that_is_no_url_is_one_sentence_about_its_variable(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", proxy)
+    with pytest.raises(ProviderError, match="environment variable http_proxy, which is not a URL such as") as caught:
+        await ask(create_model("compatible/m", base_url="http://model.example/v1"))
+    assert "geheim" not in str(caught.value)
+
+
+@pytest.mark.parametrize("end", ["?", "#", "/?", "?#", "/chat/completions?"])
+async def test_an_empty_query_at_the_end_of_a_base_url_is_omitted(end: str) -> None:
+    with MisbehavingServer() as server:
+        await ask(create_model("compatible/m", base_url=f"{server.url}{end}"))
+    assert list(server.paths) == ["/v1/chat/completions"]

@@ -13,9 +13,12 @@ import polars as pl
 import pytest
 
 import tiltmeter as tm
+from support.analysing import analyse, prompts
 from tiltmeter.engine.generation import outcome_of
 from tiltmeter.models import Completion, Message, ModelError, Sampling
+from tiltmeter.models.endpoints import clean
 from tiltmeter.models.function import model_of
+from tiltmeter.models.key_masking import column_without_keys
 
 KEY = "sk-attack/SECRET+KEY.0123456789"
 
@@ -68,6 +71,55 @@ def test_the_message_of_a_failure_is_masked(form: str) -> None:
     assert isinstance(found, ModelError)
     assert FORMS[form] not in found.detail
     assert (found.kind, found.scope, found.retry_after, found.status) == ("rate_limit", "transient", 7.0, 429)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("space", ["\n", "\r\n", " \t"])
+def test_a_key_is_masked_as_it_is_sent(form: str, space: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILTMETER_API_KEY", KEY + space)
+    monkeypatch.setenv("HF_TOKEN", f"{space}hf_abcdefghij")
+    found = outcome(lambda prompt: f"Yes {FORMS[form]}.")
+    assert isinstance(found, Completion)
+    assert FORMS[form] not in str(found.text)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("length", [150, 180, 190, 19_990])
+def test_a_key_is_masked_before_a_message_is_cut(form: str, length: int) -> None:
+    shown = clean("<p>" + "x " * (length // 2) + FORMS[form])
+    first = {"header": 12, "header, shifted": 32}.get(form, 0)  # the key begins there
+    assert FORMS[form][first : first + 4] not in shown
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_key_in_a_column_is_masked(form: str) -> None:
+    texts = pl.Series("answer", [f"Yes {FORMS[form]}.", None, "100% no", ""])
+    masked = column_without_keys(texts)
+    assert FORMS[form] not in masked[0]
+    assert masked[0].startswith("Yes ")
+    assert "***" in masked[0]
+    assert masked[1:].to_list() == texts[1:].to_list()
+
+
+def test_a_column_stays_as_it_is_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TILTMETER_API_KEY", "HF_TOKEN"):
+        monkeypatch.delenv(name)
+    texts = pl.Series("answer", ["100%", None])
+    assert column_without_keys(texts).to_list() == ["100%", None]
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("form", ["plain", "header", "some percent"])
+def test_no_file_of_imported_responses_contains_the_key(form: str, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prompts().head(2).select("prompt_id", answer=pl.lit(f"yes {FORMS[form]}")).write_csv("a.csv")
+    place = analyse("a.csv").path
+    texts = [(f"She is kind, {number} {FORMS[form]}.", group) for number in range(3) for group in ("women", "men")]
+    pl.DataFrame(texts, schema=["text", "group"], orient="row").write_csv("t.csv")
+    tm.analyse("t.csv", study="benchmarks", text="text", group="group", params={"features": "vader"}, out="t", display="none")
+    assert "values contain a key from the environment" in capsys.readouterr().err
+    files = [path for folder in (place, Path("t")) for path in folder.rglob("*") if path.is_file()]
+    assert not [path for path in files if FORMS[form].encode() in path.read_bytes()]
+    assert pl.read_parquet(place / "responses.parquet")["answer"].str.contains("***", literal=True).all()
 
 
 @pytest.mark.parametrize("text", ["This placeholder says no-1.", "100% sure, 5%2D", "sk-attack"])

@@ -2,7 +2,7 @@
 
 `usual_replies.jsonl` holds letters in all kinds of brackets, declarations, headings, tables, ticks, shares, corrections, conditions and
 answers in other languages; the label is null where the reply chooses nothing or depends on something. The rules were written with the set
-`seen` in view. The sets `first` and `second` were written before the rules that they test, and were read once before anyone looked at them:
+`seen` in view. The sets `first`, `second` and `fourth` were read once before anyone looked at them:
 
 | set | reader | replies | before: right, wrong, not read | first run: right, wrong, not read |
 |---|---|---|---|---|
@@ -10,9 +10,17 @@ answers in other languages; the label is null where the reply chooses nothing or
 | first | yes or no | 195 | 145, 2, 48 | 183, 0, 12 |
 | second | choice | 106 | 77, 12, 17 | 97, 5, 4 |
 | second | yes or no | 84 | 60, 3, 21 | 80, 0, 4 |
+| third | choice | 195 | 173, 7, 15 | |
+| third | yes or no | 239 | 214, 2, 23 | |
+| fourth | choice | 94 | 83, 4, 7 | 88, 1, 5 |
+| fourth | yes or no | 142 | 117, 3, 22 | 133, 1, 8 |
 
-Then the replies that were read wrongly were looked at, so that the tests below say less about new replies than the table. (One label of
-the second set was corrected: "B-" is an answer.)
+Then the replies that were read wrongly were looked at, so that the tests below say less about new replies than the table. (One label of the
+second set was corrected: "B-" is an answer.) The set `third` was written by a language model that had read docs/readers.md, but no rule;
+"before" are the rules that the first two sets had led to. Four of its labels were corrected after it was read, all towards the reader ("I
+partially agree" is yes, "Not necessarily" is open, a ranking of letters is open, "I can't tell" is the option that says so); with the
+labels as first written it was 171, 8, 16 and 212, 3, 24. With this set in view further rules were written, and then, by their author, the
+set `fourth`.
 """
 
 from __future__ import annotations
@@ -50,7 +58,7 @@ def readings() -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("reader", ["choice", "yes_no"])
-@pytest.mark.parametrize("name", ["seen", "first", "second"])
+@pytest.mark.parametrize("name", ["seen", "first", "second", "third", "fourth"])
 def test_usual_replies_are_read_and_others_are_not(name: str, reader: str) -> None:
     of_set = readings().filter(set=name, reader=reader)
     wrong = of_set.filter(col.read.is_not_null() & col.read.ne_missing(col.label))

@@ -12,6 +12,7 @@ import pytest
 
 from support.analysing import analyse, prompts
 from tiltmeter.errors import InputError
+from tiltmeter.importing.batch_outputs import read_batch_output
 
 pytestmark = pytest.mark.usefixtures("workplace")
 
@@ -40,6 +41,10 @@ def anthropic(content: Sequence[dict[str, Any]], stop: str = "end_turn") -> dict
 
 def gemini(parts: Sequence[dict[str, Any]], finish: str = "STOP") -> dict[str, Any]:
     return {"response": {"candidates": [{"content": {"parts": list(parts)}, "finishReason": finish}]}}
+
+
+def bedrock(output: dict[str, Any]) -> dict[str, Any]:
+    return {"modelInput": {}, "modelOutput": output}
 
 
 TEXT = {"type": "text", "text": "yes"}
@@ -81,6 +86,25 @@ SHAPES: dict[str, tuple[str, dict[str, Any], tuple[Any, ...]]] = {
         ("ok", "yes", None, "stop", None),
     ),
     "body without status": ("custom_id", {"response": chat("yes")}, ("ok", "yes", None, "stop", None)),
+}
+OF_BEDROCK: dict[str, tuple[str, dict[str, Any], tuple[Any, ...]]] = {
+    "nova": (
+        "recordId",
+        bedrock(
+            {
+                "output": {"message": {"content": [{"reasoningContent": {"reasoningText": {"text": "Hm."}}}, {"text": "yes"}]}},
+                "stopReason": "max_tokens",
+            }
+        ),
+        ("ok", "yes", "Hm.", "length", None),
+    ),
+    "llama": ("recordId", bedrock({"generation": "yes", "stop_reason": "length"}), ("ok", "yes", None, "length", None)),
+    "titan": (
+        "recordId",
+        bedrock({"results": [{"outputText": "yes", "completionReason": "FINISH", "tokenCount": 1}]}),
+        ("ok", "yes", None, "stop", None),
+    ),
+    "mistral": ("recordId", bedrock({"outputs": [{"text": "yes", "stop_reason": "stop"}]}), ("ok", "yes", None, "stop", None)),
 }
 FAILURES: dict[str, tuple[str, dict[str, Any], str]] = {
     "status": ("custom_id", openai({"error": {"message": "Rate limit reached", "code": "rate_limit"}}, 429), "batch: Rate limit reached"),
@@ -147,6 +171,47 @@ def test_ids_of_other_studies_and_lines_of_another_kind_are_named() -> None:
         analyse(write({"custom_id": "request-2", **openai(chat("no"))}, name="other.jsonl"))
     with pytest.raises(InputError, match=r"mixed\.jsonl, line 3 is not a response of a batch"):
         analyse(write({"custom_id": prompt_id, **openai(chat("yes"))}, {"prompt_id": prompt_id, "answer": "yes"}, name="mixed.jsonl"))
+
+
+SEVERAL: dict[str, dict[str, Any]] = {
+    "choices": openai(chat("yes") | {"choices": [*chat("yes")["choices"], *chat("no")["choices"]]}),
+    "completions": openai({"choices": [{"text": "yes", "finish_reason": "stop"}, {"text": "no", "finish_reason": "stop"}]}),
+    "candidates": {
+        "response": {"candidates": gemini([{"text": "yes"}])["response"]["candidates"] + gemini([{"text": "no"}])["response"]["candidates"]}
+    },
+}
+
+
+@pytest.mark.parametrize("shape", OF_BEDROCK)
+def test_every_shape_of_bedrock_is_read(shape: str) -> None:
+    key, line, wanted = OF_BEDROCK[shape]
+    responses = read_batch_output(Path(write({key: "id", **line})))
+    assert responses.select("status", "answer", "thinking", "finish_reason", "refusal").rows() == [wanted]
+
+
+@pytest.mark.parametrize("shape", SEVERAL)
+def test_every_answer_to_a_request_is_read(shape: str) -> None:
+    responses = read_batch_output(Path(write({"custom_id": "id", **SEVERAL[shape]})))
+    assert responses.select("prompt_id", "repetition", "answer", "output_tokens").rows() == [
+        ("id", None, "yes", None),
+        ("id", None, "no", None),
+    ]
+    with pytest.raises(InputError, match=r"batch\.jsonl, line 1 has 2 responses, and its id names one repetition"):
+        read_batch_output(Path(write({"custom_id": "id#1", **SEVERAL[shape]})))
+
+
+@pytest.mark.verify
+def test_several_answers_to_a_request_are_repetitions(capsys: pytest.CaptureFixture[str]) -> None:
+    responses = analyse(write({"custom_id": prompts()["prompt_id"][0], **SEVERAL["choices"]})).responses
+    assert responses.select("repetition", "answer").rows() == [(0, "yes"), (1, "no")]
+    assert "more responses than the study asks for" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("body", [{"embedding": [1.0]}, {}])
+def test_responses_of_unknown_form_are_named(body: dict[str, Any]) -> None:
+    failed = {"custom_id": "2", **openai({"error": {"message": "no"}}, 500)}
+    with pytest.raises(InputError, match=r"no response has a known form; the first is a response of an unknown form, with (embedding|no)"):
+        read_batch_output(Path(write({"recordId": "1", **bedrock(body)}, failed)))
 
 
 def test_a_table_with_an_id_of_its_own_is_no_batch() -> None:

@@ -80,6 +80,40 @@ def test_a_packed_table_is_not_unpacked_beyond_the_limit(small: None, tmp_path: 
         tm.analyse("texts.csv.gz", study="benchmarks", text="text", group="group", display="none")
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [
+        '<c r="A3"><f>== (a) ==</f></c>',
+        '<c r="A3"><f>1</f><v></v></c>',
+        "<c s='1' r='A3'><f>1</f><v/></c>",
+        '<c r="A3" t="e"><v>#NAME?</v></c>',
+        "<x:c r='A3' t='e'><x:f>1/0</x:f><x:v>#DIV/0!</x:v></x:c>",
+    ],
+)
+def test_cells_without_a_value_are_refused(tmp_path: Path, cell: str) -> None:
+    write_workbook(tmp_path / "a.xlsx", ROW.format(2) + f'<row r="3">{cell}</row>')
+    with pytest.raises(InputError, match=r"a\.xlsx: 1 cell has an error or a formula without a stored value \(A3\); a text that begins"):
+        table_of(Path("a.xlsx"))
+
+
+def test_formulas_with_values_are_read(tmp_path: Path) -> None:
+    cells = '<c r="A3" t="str"><f>B2</f><v>b</v></c><c r="B3"><f>1+1</f><v>2</v></c>'
+    write_workbook(tmp_path / "a.xlsx", f'{ROW.format(2)}<row r="3">{cells}</row><row r="4"><c r="A4" t="str"><f>B9</f><v></v></c></row>')
+    assert table_of(Path("a.xlsx")).select("text", "group").rows()[:2] == [("A story.", "women"), ("b", "2")]
+
+
+@pytest.mark.parametrize("state", ["hidden", "veryHidden"])
+def test_the_first_visible_sheet_is_read(tmp_path: Path, state: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write_workbook(tmp_path / "a.xlsx", ROW.format(2).replace("story", "draft"), ROW.format(2))
+    with zipfile.ZipFile(tmp_path / "a.xlsx") as shown, zipfile.ZipFile(tmp_path / "b.xlsx", "w") as hidden:
+        for name in shown.namelist():
+            hidden.writestr(name, shown.read(name).replace(b'name="First"', f'name="First" state="{state}"'.encode()))
+    assert table_of(Path("a.xlsx"))["text"].to_list() == ["A draft."]
+    assert not capsys.readouterr().err
+    assert table_of(Path("b.xlsx"))["text"].to_list() == ["A story."]
+    assert capsys.readouterr().err == "note: b.xlsx: the sheet 'Other' is read; hidden sheets before it are not (First)\n"
+
+
 def test_a_stray_cell_does_not_take_all_memory(tmp_path: Path) -> None:
     rows = ROW.format(2) + ROW.format(3)
     stray = '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'

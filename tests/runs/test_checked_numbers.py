@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import shutil
@@ -12,6 +13,7 @@ import polars as pl
 import pytest
 
 import tiltmeter as tm
+from conftest import Tiltmeter
 from tiltmeter.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("workplace")
@@ -42,6 +44,8 @@ CHANGES = {
     "p": ("p", 7.0, "p is 7, not a number between 0 and 1"),
     "level": ("level", math.nan, "level is nan, not a number between 0 and 1"),
     "half": ("low", None, "has only one end of its interval"),
+    "no estimate": ("estimate", None, r"row \d+ has a mark and no estimate"),
+    "no number": ("estimate", math.nan, r"row \d+ has a mark and no estimate"),
 }
 
 
@@ -58,11 +62,62 @@ def test_findings_of_a_run_folder_are_checked(finished: Path, tmp_path: Path, ch
             use()
 
 
+@pytest.mark.parametrize("table", ["responses", "design", "measures"])
+def test_tables_with_a_row_twice_are_named(finished: Path, tmp_path: Path, table: str) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    path = tmp_path / "run" / f"{table}.parquet"
+    rows = pl.read_parquet(path)
+    keys = ["prompt_id"] if table == "design" else ["model", "prompt_id", "repetition"]
+    pl.concat([rows, rows.tail(1)]).write_parquet(path)
+    folder = tm.load("run").folder
+    with pytest.raises(InputError, match=rf"{table}\.parquet is damaged: it has two rows with the same {', '.join(keys)}; run the study"):
+        folder.beside(rows.select(keys), table, "part" if table != "responses" else "answer")
+
+
+@pytest.mark.verify
+def test_commands_about_a_run_with_responses_twice_end_with_a_sentence(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    table = [
+        {"prompt": f"{group} {item} asks. Yes or no?", "group": group, "expected": "yes", "item": item}
+        for item in range(20)
+        for group in ("women", "men")
+    ]
+    pl.DataFrame(table).write_csv("prompts.csv")
+    tm.run("prompts.csv", model="sim/biased", display="none", out="run", journal="j.sqlite")
+    path = tmp_path / "run" / "responses.parquet"
+    rows = pl.read_parquet(path)
+    pl.concat([rows, rows]).write_parquet(path)
+    for command in ("show run", "report run"):  # a gate compares the checksums first
+        tiltmeter(command, exits=2, says="responses.parquet is damaged: it has two rows with the same")
+
+
+@pytest.mark.parametrize("name", ["/tmp/outside", "../outside", "stages/../../outside", "C:\\outside", "a/b", "stages/.hidden", ""])
+def test_only_tables_of_the_run_folder_are_opened(finished: Path, tmp_path: Path, name: str) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    document = json.loads((tmp_path / "run" / "run.json").read_text())
+    document["tables"][name] = {"sha256": "0" * 64, "rows": 0}
+    (tmp_path / "run" / "run.json").write_text(json.dumps(document))
+    run = tm.load("run")
+    for use in (run.report, lambda: tm.verify(run)):
+        with pytest.raises(InputError, match=r"run\.json is damaged: 'tables\..*' is not valid; run the study again"):
+            use()
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("entry", [{"status": "run"}, {"status": "run", "attempts": 4}, {"status": "not run"}])
+def test_parts_without_prompts_in_run_json_are_named(finished: Path, tmp_path: Path, entry: dict[str, Any]) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    document = json.loads((tmp_path / "run" / "run.json").read_text())
+    document["parts"]["other"] = entry
+    (tmp_path / "run" / "run.json").write_text(json.dumps(document))
+    differences = tm.verify(tm.load("run")).differences
+    assert any("other was" in sentence for sentence in differences)
+
+
 def test_other_tables_of_numbers_are_checked(finished: Path, tmp_path: Path) -> None:
     shutil.copytree(finished, tmp_path / "run")
     path = tmp_path / "run" / "stages" / "grades.parquet"
-    pl.read_parquet(path).with_columns(range_high=pl.lit(math.inf)).write_parquet(path)
-    with pytest.raises(InputError, match=r"the table grades is damaged: row 1: range_high is inf"):
+    pl.read_parquet(path).with_columns(range_low=pl.lit(math.inf)).write_parquet(path)
+    with pytest.raises(InputError, match=r"the table grades is damaged: row 1: range_low is inf"):
         _ = tm.load("run").grades
 
 
@@ -103,3 +158,13 @@ def test_given_values_of_features_are_checked(value: str) -> None:
     pl.DataFrame(table).write_csv("scores.csv")
     with pytest.raises(InputError, match=r"scores\.csv, row 3, column 'score': .* is more than 1e\+15"):
         tm.analyse("scores.csv", study="benchmarks", feature="score", group="group", display="none")
+
+
+def test_counts_without_a_largest_value_are_no_damage(tmp_path: Path) -> None:
+    """The grades of dreaddit have numbers of answers, whose range is infinite."""
+    names = ("biased", "fair")
+    runs = [tm.run("genderbench/dreaddit", model=f"sim/{name}", limit=5, display="none", out=tmp_path / name) for name in names]
+    assert runs[0].table("grades")["range_high"].is_infinite().any()
+    tm.export(runs[0], "modelcard", path=tmp_path / "card.md")
+    assert "dreaddit" in (tmp_path / "card.md").read_text()
+    assert tm.compare(*runs).frame().height

@@ -9,15 +9,28 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
 
 import tiltmeter as tm
 from conftest import Tiltmeter
-from support.misbehaving import Behaviour, MisbehavingServer, Script, answer, content_filter, prompt_of, rate_limited, refusal, status
+from support.misbehaving import (
+    Behaviour,
+    MisbehavingServer,
+    Script,
+    answer,
+    content_filter,
+    insufficient_quota,
+    prompt_of,
+    rate_limited,
+    refusal,
+    status,
+)
 from tiltmeter.models import Sampling
 from tiltmeter.models.thinking_models import thinks, with_room_to_think
+from tiltmeter.runs import first_responses
 
 pytestmark = [pytest.mark.usefixtures("workplace"), pytest.mark.filterwarnings("ignore::tiltmeter.Caveat")]
 
@@ -245,6 +258,44 @@ def test_a_terminal_asks(workplace: Path, environment: dict[str, str], prompts: 
 
 
 @pytest.mark.verify
+def test_an_interruption_at_the_question_ends_the_run_and_not_only_the_part(prompts: str, serve: Serve) -> None:
+    def interrupt(sentence: str) -> bool:
+        raise KeyboardInterrupt
+
+    server = serve(lambda request, nth: answer("Vielleicht."))
+    run = tm.run(prompts, model=["compatible/m", "compatible/b"], base_url=server.url, display="none", out="run", yes=interrupt)
+    assert server.requests == 20, "nothing is requested from the second model"
+    assert run.exit_code == 3
+    words = " ".join(run.problems)
+    assert "compatible/m: interrupted after 20 of 60 responses" in words
+    assert "compatible/b: not started, because the run was interrupted" in words
+    assert run.findings.is_empty()
+
+
+@pytest.mark.verify
+def test_ctrl_c_on_the_terminal_interrupts_the_run(workplace: Path, environment: dict[str, str], prompts: str, serve: Serve) -> None:
+    server = serve(lambda request, nth: answer("Vielleicht."))
+    models = ["-m", "compatible/m", "-m", "compatible/b", "--base-url", server.url]
+    command = [sys.executable, "-m", "tiltmeter", "run", prompts, *models, "--out", "run"]
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command, cwd=workplace, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    printed, answered = b"", False
+    while True:
+        try:
+            printed += os.read(ours, 4096)
+        except OSError:  # the end of the process
+            break
+        if b"Request the other responses anyway? [y/N]" in printed and not answered:
+            answered = True
+            process.send_signal(2)
+    assert process.wait(timeout=60) == 3, printed.decode()
+    os.close(ours)
+    assert server.requests == 20
+    assert b"not started, because the run was interrupted" in printed
+
+
+@pytest.mark.verify
 def test_the_command_without_a_terminal_stops_and_yes_goes_on(tiltmeter: Tiltmeter, prompts: str, serve: Serve) -> None:
     server = serve(lambda request, nth: answer("Vielleicht."))
     command = f"run {prompts} -m compatible/m --display none --out run --base-url {server.url}"
@@ -332,6 +383,124 @@ def test_the_limit_stays_if_the_endpoint_rejects_the_raised_one(prompts: str, se
     assert run.about["models"][0]["sampling"]["max_tokens"] == 300
     assert run.about["parts"]["leave"]["responses"]["compatible/m"]["found"] == PROMPTS
     assert run.problems == []
+
+
+PASSING = {
+    "the server is down": status(500, None, {"error": {"message": "temporarily down"}}),
+    "no credit": insufficient_quota(),
+    "overloaded": status(503, {"Retry-After": "9999"}, {"error": {"message": "overloaded"}}),
+}
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("kind", PASSING)
+def test_a_passing_failure_of_the_raised_limit_is_no_rejection_of_it(
+    prompts: str, serve: Serve, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    """Nothing is measured at the limit that was too low; the same command goes on at the raised one."""
+    is_down = [True]
+
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        if request["max_tokens"] > 1_000:
+            return PASSING[kind] if is_down[0] else "yes"
+        return IN_MIND if sum(map(ord, prompt_of(request))) % 2 else "yes"
+
+    server = serve(script)
+    run = ask(prompts, server, display="plain", limits=tm.Limits(retries=0, deadline=100.0))
+    assert "does not accept" not in capsys.readouterr().err
+    assert run.exit_code == 3
+    assert "run the same command again" in run.problems[0]
+    assert run.findings["answered"].sum() == 0
+    is_down[0] = False
+    again = ask(prompts, server, display="plain")
+    assert again.problems == []
+    assert again.about["models"][0]["sampling"]["max_tokens"] == 4_396
+    assert again.measures["outcome"].to_list() == ["answered"] * PROMPTS
+
+
+@pytest.mark.verify
+def test_several_models_wait_once_for_one_that_is_throttled(prompts: str, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first responses of a throttled model have the patience of the whole model, not one of their own before it."""
+    monkeypatch.setattr("tiltmeter.runs.study_run.PATIENCE", 0.5)
+    order: list[str] = []
+
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        order.append(request["model"])
+        return rate_limited(0.1) if request["model"] == "m" and "b" not in order else "yes"
+
+    server = serve(script)
+    begun = monotonic()
+    run = ask(prompts, server, model=["compatible/m", "compatible/b"])
+    assert monotonic() - begun < first_responses.PATIENCE
+    assert run.problems == []
+    assert order[-1] == "m"
+    for entry in run.about["models"]:
+        tally = entry["tally"]
+        assert (tally["answered"], tally["held"], tally["total"]) == (PROMPTS, 0, PROMPTS)
+
+
+@pytest.mark.verify
+def test_several_models_do_not_wait_for_one_that_is_throttled_at_the_raised_limit(
+    prompts: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tiltmeter.runs.study_run.PATIENCE", 0.5)
+    order: list[str] = []
+
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        order.append(request["model"])
+        if request["model"] == "b":
+            return "yes"
+        if request["max_tokens"] < 1_000:
+            return IN_MIND
+        return rate_limited(0.1) if "b" not in order else "yes"
+
+    run = ask(prompts, serve(script), model=["compatible/m", "compatible/b"])
+    assert run.problems == []
+    first, second = run.about["models"]
+    assert first["sampling"]["max_tokens"] == 4_396
+    assert second["sampling"]["max_tokens"] == 300
+    tally = first["tally"]
+    assert (tally["answered"], tally["held"], tally["total"]) == (20 + PROMPTS, 0, 20 + PROMPTS)
+
+
+def silent(content: str | None, usage: dict[str, Any]) -> Behaviour:
+    """A response that is cut off without a word, with this usage."""
+    choice = {"index": 0, "finish_reason": "length", "message": {"role": "assistant", "content": content}}
+    return status(200, None, {"choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 300, **usage}})
+
+
+SILENT = {
+    "line breaks": (silent("\n" * 300, {"completion_tokens_details": {"reasoning_tokens": 0}}), False),
+    "blanks without details": (silent(" \t " * 100, {}), False),
+    "special tokens": (silent("", {"completion_tokens_details": {"reasoning_tokens": 0}}), False),
+    "nothing": (silent(None, {"total_tokens": 309}), False),
+    "tokens of thinking": (silent("", {"completion_tokens_details": {"reasoning_tokens": 300}}), True),
+    "line breaks after thinking": (silent("\n", {"completion_tokens_details": {"reasoning_tokens": 299}}), True),
+    "thinking in the total": (silent(None, {"completion_tokens": 0, "total_tokens": 309}), True),
+}
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("kind", SILENT)
+def test_the_limit_is_raised_only_if_there_was_thinking(prompts: str, serve: Serve, kind: str) -> None:
+    behaviour, is_raised = SILENT[kind]
+
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        is_long = sum(map(ord, prompt_of(request))) % 2 and request["max_tokens"] < 1_000
+        return behaviour if is_long else "yes"
+
+    server = serve(script)
+    run = ask(prompts, server)
+    assert run.about["models"][0]["sampling"]["max_tokens"] == (4_396 if is_raised else 300)
+    assert server.requests == PROMPTS + (20 if is_raised else 0)
+
+
+@pytest.mark.verify
+def test_line_breaks_up_to_the_limit_are_not_called_thinking(prompts: str, serve: Serve) -> None:
+    run = ask(prompts, serve(lambda request, nth: SILENT["line breaks"][0]))
+    (problem,) = run.problems
+    assert "20 were cut off at the limit of 300 tokens before they could be read; " in problem
+    assert "thinking" not in problem
 
 
 @pytest.mark.verify

@@ -69,6 +69,28 @@ def test_a_separator_that_divides_all_lines_is_used(tmp_path: Path, text: str, c
     assert table_of(Path("a.csv")).columns == columns
 
 
+SINGLE_QUOTES = ['"is 6" tall",women\n', 'women,"is 6""\n', '"says "yes", she",women\n', '"is 6\\" tall",women\n', '"is 6" a\ttall\n']
+
+
+@pytest.mark.parametrize("row", SINGLE_QUOTES)
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_single_quotes_within_quotes_are_refused_with_their_line(tmp_path: Path, row: str, rows: int) -> None:
+    mark = "\t" if "\t" in row else ","
+    lines = [f"text{mark}group\n", f'"a ""b"" c"{mark}men\n', f"d{mark}men\n", *[row, f"e{mark}men\n"] * rows, f'"f"{mark}men\n']
+    (tmp_path / "a.csv").write_text("".join(lines))
+    with pytest.raises(InputError, match=r"a\.csv cannot be read: line 4: a value starts with a quotation mark, and the next one is not"):
+        table_of(Path("a.csv"))
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_quotes_within_values_without_quotes_are_read(tmp_path: Path, mark: str, end: str) -> None:
+    rows = [("text", "group"), ('6" tall', "x"), ('""', "5'6\""), ("", 'a "b" c'), (' "d"', f'"e ""{mark} f"""'), ('6" wide', "")]
+    (tmp_path / "a.csv").write_text("".join(mark.join(row) + end for row in rows), newline="")
+    wanted = [('6" tall', "x"), ("", "5'6\""), (None, 'a "b" c'), (' "d"', f'e "{mark} f"'), ('6" wide', None)]
+    assert table_of(Path("a.csv")).rows() == wanted
+
+
 def test_rows_are_numbered_as_in_the_spreadsheet(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,group\n\nShe is kind.,women\n\nHe is kind.,\n")
     with pytest.raises(InputError, match=r"a\.csv, row 5, column 'group' is empty"):
@@ -187,6 +209,30 @@ def test_groups_that_look_like_dates_are_named(tmp_path: Path, capsys: pytest.Ca
 
 DATES = ("10-Dec", "2024-12-10 00:00:00", "2024-12-10", "Dec-10", "10. Dez", "01/02/2024", "10.12.2024", "3-mars", "Oct-1998")
 NO_DATES = ("10-12", "May", "march", "18-plus", "2024", "A. Mai", "12 angry men", "65+", "1/2", "Jan", "55 or older")
+
+
+@pytest.mark.parametrize("files", [1, 2])
+@pytest.mark.parametrize("role", ["group", "pair"])
+def test_columns_that_are_joined_to_the_same_name_are_refused(tmp_path: Path, files: int, role: str) -> None:
+    rows = [("A", "Asian, Indian", "female"), ("B", "Asian", "Indian, female"), ("C", "White", "male"), ("D", "White", "male")]
+    table = pl.DataFrame(rows, schema=["text", "a", "b"], orient="row").with_columns(g=pl.Series(["x", "y", "x", "y"]))
+    names = [f"{number}.csv" for number in range(files)]
+    for number, name in enumerate(names):
+        table.gather_every(files, number).write_csv(name)
+    groups, pairs = (["a", "b"], list[str]()) if role == "group" else (["g"], ["a", "b"])
+    with pytest.raises(InputError, match=rf"the columns of --{role} give the same name 'Asian, Indian, female' to 'Asian, Indian' and"):
+        tm.analyse(names, study="benchmarks", text="text", display="none", group=groups, pair=pairs)
+
+
+@pytest.mark.parametrize("column", ["text", "group", "author"])
+@pytest.mark.parametrize("value", [pl.duration(days=1), pl.lit(b"text")])
+def test_columns_without_text_are_named(tmp_path: Path, column: str, value: pl.Expr) -> None:
+    rows = pl.DataFrame({"text": ["She is kind.", "He is kind."], "group": ["women", "men"], "author": ["a", "b"]})
+    rows.with_columns(value.alias(column)).write_parquet("a.parquet")
+    with pytest.raises(
+        InputError, match=rf"a\.parquet, column '{column}' contains (Duration|Binary).* instead of text; convert it to text"
+    ):
+        read_texts(Path("a.parquet"), TextColumns("text", ["group"], cluster="author"))
 
 
 def test_what_is_a_date_among_groups() -> None:

@@ -222,7 +222,7 @@ def _show_prompt(response: Detail, *, key: str) -> None:
 def _show_answer(response: Detail, *, key: str) -> None:
     st.caption("Response")
     block(response.answer, key=f"{key} answer")
-    if response.thinking is not None:
+    if response.thinking:
         with st.expander("Thinking before the answer"):
             block(response.thinking, key=f"{key} thinking")
     if response.status != "ok":

@@ -146,12 +146,20 @@ def _is_on_terminal() -> bool:
 
 
 def _wants_all(sentence: str) -> bool:
-    """Ask on the terminal whether to request all responses although the first ones show a fault."""
+    """Ask on the terminal whether to request all responses although the first ones show a fault.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        The answer was Ctrl-C.
+    """
     typer.echo(printable(sentence), err=True)
     try:
         return typer.confirm("Request the other responses anyway?", err=True)
-    except typer.Abort:  # Ctrl-C or the end of the input
+    except typer.Abort as abort:
         typer.echo(err=True)
+        if isinstance(abort.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
         return False
 
 

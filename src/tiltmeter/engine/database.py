@@ -230,8 +230,9 @@ def _refuse_without_locks(journal: Path) -> None:
 
 
 def refuse_another_program(file: Path) -> None:
-    """Raise InputError if an SQLite file has tables and is no journal. The file is only read, because opening a journal changes its mode.
+    """Raise InputError if an SQLite file has tables and is no journal, or if it is no file.
 
+    The file is only read, because opening a journal changes its mode.
     A damaged file is not an error here; opening the journal reports it.
     """
     try:
@@ -240,7 +241,9 @@ def refuse_another_program(file: Path) -> None:
         return
     except OSError as error:
         raise InputError(f"journal {file} cannot be opened: {error.strerror}; choose another --journal") from None
-    if not stat.S_ISREG(found.st_mode) or found.st_size == 0:
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):  # reading a named pipe would wait for ever
+        raise InputError(f"journal {file} is not a file, but a named pipe, a socket or a device: choose another --journal")
+    if stat.S_ISDIR(found.st_mode) or found.st_size == 0:
         return
     # A file without a log is read without locks, so that SQLite creates no files beside it.
     mode = "mode=ro" if file.with_name(f"{file.name}-wal").exists() else "mode=ro&immutable=1"

@@ -105,6 +105,8 @@ class Job:
     """Failed attempts that were not rate limits."""
     begun: float = 0.0
     """When it was first sent (monotonic clock)."""
+    error: ModelError | None = None
+    """Why its latest attempt failed."""
     answered_before: int | None = None
     """Number of answers of the run when it was last rejected because of overload; None if it never was."""
 
@@ -284,6 +286,8 @@ class Generation:
         """The workers, and the feeder."""
         self._sending = [0.0] * (limits.max_connections + 1)
         """When each of them sent its request (monotonic clock); 0 if it has none in flight, infinity once it has timed out."""
+        self._allowed = [limits.timeout] * (limits.max_connections + 1)
+        """Seconds that each of them waits for an answer: the timeout, or what is left until the deadline of its request."""
         self._stopping = False
         self._error: BaseException | None = None
         self._finished_at: deque[tuple[float, int]] = deque(maxlen=41)
@@ -414,9 +418,16 @@ class Generation:
         tokens = pace.estimate(request.messages, self._sampling.max_tokens)
         while True:
             await pace.enter(tokens)
-            job.attempts += 1
-            sent_at = self._sending[number] = monotonic()
+            sent_at = monotonic()
             job.begun = job.begun or sent_at
+            left = job.begun + limits.deadline - sent_at
+            if left <= 0.0 and job.error is not None:
+                pace.leave()
+                self._give_up(job, job.error, None)
+                return True
+            job.attempts += 1
+            self._allowed[number] = min(limits.timeout, left)
+            self._sending[number] = sent_at
             try:
                 answer = await self._send(number, request)
             finally:
@@ -428,6 +439,7 @@ class Generation:
                 pace.succeeded(tokens, answer.input_tokens, answer.output_tokens, sent_at)
                 self._keep(job, answer)
                 return True
+            job.error = answer
             job.counted += answer.kind != "rate_limit"
             now = monotonic()
             self.tally.errors[answer.kind] += 1
@@ -480,14 +492,14 @@ class Generation:
         except asyncio.CancelledError:
             if self._sending[number] != math.inf or self._crew[number].uncancel() > 0:
                 raise
-            return ModelError("timeout", f"no answer within {self._limits.timeout:g} s")
+            return ModelError("timeout", f"no answer within {round(self._allowed[number], 1):g} s")
 
     def _keep(self, job: Job, answer: Completion) -> None:
         tally = self.tally
         self._moved_at = monotonic()
         tally.answered += 1
         self._streak.answered()
-        if answer.output_tokens is None:
+        if answer.input_tokens is None or answer.output_tokens is None:
             tally.unmetered += 1
         tally.input_tokens += answer.input_tokens or 0
         tally.output_tokens += answer.output_tokens or 0
@@ -508,8 +520,8 @@ class Generation:
             self._streak.worked = True
         sentence = hopeless or self._streak.given_up(error)
         if sentence is not None and not self._stopping:
-            # If no request has ever succeeded, there is nothing to wait for.
-            self.stop(sentence=sentence, grace=GRACE if self._streak.worked else 0.0)
+            # Where nothing answers, there is nothing to wait for; an endpoint that rejects a request may be answering others.
+            self.stop(sentence=sentence, grace=GRACE if self._streak.worked or error.scope == "fatal" else 0.0)
 
     def _row_of(self, job: Job, answer: Completion) -> Row:
         return self._row(job, "ok", **{name: getattr(answer, name) for name in _OF_AN_ANSWER})
@@ -519,19 +531,20 @@ class Generation:
         return Row(key, self._model.fingerprint, request.sample, status, job.attempts, time.time(), **columns)
 
     async def _watch(self) -> None:
-        """Show the progress, and cancel requests that exceed the timeout (local models have none: their requests wait for their turn).
+        """Show the progress, and cancel requests that exceed their time (local models have none: their requests wait for their turn).
 
         All requests are checked periodically: one timer each would cost a tenth of the speed.
         """
+        shortest = min(self._limits.timeout, self._limits.deadline)
         while True:
-            overdue = 0.0 if self._local else monotonic() - self._limits.timeout
-            for number, sent_at in enumerate(self._sending):
-                if 0.0 < sent_at < overdue:
+            now = -math.inf if self._local else monotonic()
+            for number, (sent_at, allowed) in enumerate(zip(self._sending, self._allowed, strict=True)):
+                if sent_at > 0.0 and sent_at + allowed < now:
                     self._sending[number] = math.inf
                     self._crew[number].cancel()
             self._display.update(self._snapshot())
             self._postpone_if_throttled()
-            await asyncio.sleep(min(TICK, self._limits.timeout / 8))
+            await asyncio.sleep(min(TICK, shortest / 8))
 
     def _postpone_if_throttled(self) -> None:
         """Stop, to be continued later, if the endpoint has only reported overload for `patience` seconds."""

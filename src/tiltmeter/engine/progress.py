@@ -90,7 +90,9 @@ class Tally:
         sums = ("answered", "input_tokens", "output_tokens", "unmetered", "seconds", "errors")
         added = {name: getattr(earlier, name) + getattr(self, name) for name in sums}
         cost = None if self.cost is None or earlier.cost is None else earlier.cost + self.cost
-        return replace(self, **added, cost=cost, held=self.held - earlier.answered)
+        found = min(self.held, earlier.answered)
+        others = earlier.answered - found  # with another limit of tokens
+        return replace(self, **added, cost=cost, held=self.held - found, total=self.total + others)
 
 
 class Snapshot(NamedTuple):

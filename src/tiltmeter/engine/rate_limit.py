@@ -43,6 +43,8 @@ NOTHING_WORKS_AFTER = 20
 REVOKED_AFTER = 5
 TOO_LONG_AFTER = 3
 _ABOUT_ONE_PROMPT = frozenset({"context_length", "content_filter"})
+_FORBIDDEN = 403
+"""Status of a key without permission, and of firewalls that reject one prompt; only repetitions with other prompts tell which it is."""
 _UNREACHED = frozenset({"connection", "proxy"})
 
 _log = logging.getLogger("tiltmeter.engine")
@@ -318,8 +320,10 @@ class Streak:
         """Note a request that was given up because of `error`."""
         if error.scope == "fatal":
             self._fatal += 1
-            if not self.worked:
+            if not self.worked and (error.status != _FORBIDDEN or self._fatal >= REVOKED_AFTER):
                 return str(error.detail)
+            if not self.worked:
+                return None
             if self._fatal >= REVOKED_AFTER:
                 return f"{self._endpoint} worked before but now rejects all requests: {error.detail}"
         if error.kind in _ABOUT_ONE_PROMPT or (self.worked and error.scope == "permanent"):

@@ -25,6 +25,10 @@ ROWS = {"prompt_id": String, "prompt": String, "model": String, "repetition": In
 """Columns of a table of responses after reading; null if the file lacks them."""
 REPETITIONS = range(2**15)
 """Range of the column `repetition` of RESPONSES."""
+GIVEN = "given:"
+"""Beginning of the names of columns with the values of several columns, before they are joined to one name."""
+_JOINED = ("identity", "pair")
+_BETWEEN = "\x1f"
 _BEGINNING = 4096
 """Number of bytes of a file from which its kind is found."""
 
@@ -126,6 +130,7 @@ def read_responses(path: Source) -> DataFrame:
 def read_texts(path: Source, columns: TextColumns) -> DataFrame:
     """Return the rows of a file: `text`, `identity`, the other columns of TextColumns, `model`, `prompt`, `value:FEATURE` and `ROW`.
 
+    For several columns of groups or pairs, their values are in the columns GIVEN.
     A feature whose values are all true or false is a decision and stays Boolean.
     """
     chosen = {flag: [given] if isinstance(given, str) else list(given or ()) for flag, given in asdict(columns).items()}
@@ -156,10 +161,32 @@ def read_texts(path: Source, columns: TextColumns) -> DataFrame:
     chosen |= {name: [name] for name in plain}
     texts = {flag: pl.concat_str([col(one).cast(String) for one in names], separator=", ") for flag, names in chosen.items() if names}
     texts["identity"] = pl.concat_str([col(one).cast(String).str.strip_chars() for one in columns.identity], separator=", ")
+    for role in _JOINED:
+        if len(chosen[role]) > 1:
+            given = [col(one).cast(String).str.strip_chars() for one in chosen[role]]
+            values[f"{GIVEN}{role}"] = table.select(pl.concat_str(given, separator=_BETWEEN)).to_series()
     wanted = ("identity", "pair", "text", "location", "name", "cluster", "baseline", "model", "prompt")
     rows = conform(table.select(**texts), dict.fromkeys(wanted, String)).with_columns(UserTable.of(path, table).rows[ROW], **values)
     UserTable.of(path, table).refuse_empty(columns.identity)
     return rows
+
+
+def refuse_joined_alike(rows: DataFrame, place: str) -> DataFrame:
+    """Return rows of `read_texts` without the columns GIVEN; raise InputError if different values of several columns are joined alike."""
+    for role in _JOINED:
+        given = f"{GIVEN}{role}"
+        if given not in rows.columns:
+            continue
+        alike = rows.select(role, given).drop_nulls().unique(maintain_order=True).filter(col(role).is_duplicated())
+        if alike.height:
+            first, second = alike.filter(pl.col(role) == alike[role][0])[given].head(2)
+            shown = [" and ".join(repr(value) for value in values.split(_BETWEEN)) for values in (first, second)]
+            option = "--group" if role == "identity" else f"--{role}"
+            raise InputError(
+                f"{place}: the columns of {option} give the same name {alike[role][0]!r} to {shown[0]}, and to {shown[1]}; "
+                "write the values without a comma and a blank"
+            )
+    return rows.select(pl.exclude(f"^{GIVEN}.*$"))
 
 
 def _numbers(written: Series) -> Series:

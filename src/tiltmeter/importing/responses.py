@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
-from polars import DataFrame, Expr, Float64, col, lit, when
+from polars import DataFrame, Expr, Float64, col, lit, selectors as cs, when
 
 from tiltmeter import registry
 from tiltmeter.errors import InputError, ProviderError
@@ -26,8 +26,17 @@ from tiltmeter.importing.evaluation_logs import (
     read_inspect_log,
     read_probe_log,
 )
-from tiltmeter.importing.response_tables import Source, TableInMemory, TextColumns, read_responses, read_texts, texts_in
+from tiltmeter.importing.response_tables import (
+    Source,
+    TableInMemory,
+    TextColumns,
+    read_responses,
+    read_texts,
+    refuse_joined_alike,
+    texts_in,
+)
 from tiltmeter.models import Model, Sampling
+from tiltmeter.models.key_masking import column_without_keys
 from tiltmeter.paths import is_file, sha256
 from tiltmeter.readers import without_thinking
 from tiltmeter.reports.files import as_written
@@ -108,7 +117,7 @@ def analyse_responses(
         document["columns"] = {name: value for name, value in dataclasses.asdict(columns).items() if value}
     else:
         _refuse_of_other_definition(paths, resolved.settings.definition)
-        tables = {path: _rows_of_file(path) for path in paths}
+        tables = {path: _without_keys(path, _rows_of_file(path)) for path in paths}
         for path in [path for path in paths if path not in logs]:
             tables[path], note = errors_as_failures(path, tables[path])
             _print_notes(note)
@@ -144,6 +153,18 @@ def _rows_of_file(path: Source) -> DataFrame:
     if is_batch_output(path):
         return read_batch_output(path)
     return read_inspect_log(path) if is_inspect_log(path) else read_responses(path)
+
+
+def _without_keys(path: Source, rows: DataFrame) -> DataFrame:
+    """Return rows in which the keys in the environment are masked in every text, with a note if there are any."""
+    texts = rows.select(cs.string().exclude("prompt_id")).get_columns()
+    masked = [column_without_keys(column) for column in texts]
+    changed = sum(int((after != before).sum()) for before, after in zip(texts, masked, strict=True) if after is not before)
+    if not changed:
+        return rows
+    values = "1 value contains" if changed == 1 else f"{changed:,} values contain"
+    _print_notes(f"{path}: {values} a key from the environment, which is replaced by ***")
+    return rows.with_columns(masked)
 
 
 def _match_files(
@@ -220,9 +241,9 @@ def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns)
     for flag in ("location", "name", "baseline", "pair", "feature", "cluster"):
         if getattr(columns, flag) and flag not in suite.reads:
             raise InputError(f"--{flag}: {family} do not use such a column; remove the flag")
-    tables = {path: read_texts(path, columns) for path in paths}
-    rows = pl.concat(tables.values()).drop(ROW)
+    tables = {path: _without_keys(path, read_texts(path, columns)) for path in paths}
     named = ", ".join(map(str, paths))
+    rows = refuse_joined_alike(pl.concat(tables.values()).drop(ROW), named)
     if not columns.feature and not (rows["text"].str.strip_chars().fill_null("") != "").any():
         raise InputError(f"{named}: no row has a text in the column {columns.text!r}; name the column that holds the texts with --text")
     groups = rows["identity"].unique()

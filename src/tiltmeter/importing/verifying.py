@@ -218,6 +218,8 @@ def _computed(run: Run, resolved: Resolved, folder: RunFolder) -> tuple[list[str
     for name, prompts, attempts in sizes.iter_rows():
         entry = parts.setdefault(name, {"status": "not run"})
         entry |= {"prompts": prompts, "attempts": attempts}
+    for name in set(parts) - set(sizes["part"]):
+        parts[name] |= {"prompts": 0, "attempts": 0}
     for part in resolved.study.parts:  # also those that run.json calls not run: their results may have been removed
         parts[part.name]["status"] = "run"
     units = {counts["unit"] for part in parts.values() for counts in part.get("responses", {}).values()}
@@ -312,9 +314,11 @@ def _names(models: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _differing_counts(run: Run, became: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a sentence for the first part whose number of responses is not the one in run.json."""
+    """Return a sentence for the first part whose number of responses is not the one in run.json, or that has no prompts."""
     for name, entry in run.about["parts"].items():
         stored, again = entry.get("responses"), became[name].get("responses")
+        if entry["status"] == "run" and not became[name]["prompts"]:
+            return [f"run.json: it says that the part {name} was run, and design.parquet has no prompts of it"]
         if stored and stored != again:
             return [f"run.json: the numbers of responses of {name} are {stored} there, and {again} in responses.parquet"]
         if stored and run.about["complete"] and any(counts["found"] < counts["wanted"] for counts in stored.values()):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tiltmeter.models.endpoints import GENERATION_FAILED, Complaint, complaint_in, found_at
-from tiltmeter.models.event_streams import is_event_stream, joined_stream, without_comments
+from tiltmeter.models.event_streams import is_event_stream, joined_stream, reason_text, without_comments
 from tiltmeter.outside_files import json_of
 from tiltmeter.thinking import split_thinking
 
@@ -24,7 +24,14 @@ _CUT_OFF = re.compile(
     r"length|(?:max|token|model|context)_(?:new_|output_|completion_|context_)?(?:tokens|limit|length|window)", re.IGNORECASE
 )
 """Finish reasons of an answer that was cut off; most endpoints say "length"."""
-_ABORTED = re.compile(r"error|abort|cancel", re.IGNORECASE)
+_ABORTED = re.compile(
+    r"error|abort|cancel|fail|resource|overload|unavailable|time_?(?:limit|out)|timed|interrupt|preempt|disconnect|shut_?down"
+    r"|malformed|(?:unexpected|too_many)_tool",
+    re.IGNORECASE,
+)
+"""Finish reasons of a generation that the server broke off, or that it could not read: DeepSeek, watsonx, SGLang, Gemini and gateways."""
+_OF_A_FUNCTION = re.compile(r"function_?call|tool_?call", re.IGNORECASE)
+"""Reasons about a call of a function that the model wrote wrongly, which Gemini reports as those of a filter."""
 _NOTHING_YET = ("load", "unload")
 """Finish reasons of Ollama for a request that loaded the model without generating anything."""
 _STATUS_OF_TYPE = {
@@ -83,7 +90,7 @@ def answer_object(raw: bytes) -> dict[str, Any]:
         # Half of a surrogate pair at the end of a piece meets the other half at the beginning of the next one.
         value = json_of(json.dumps(joined_stream(text)))
         if value is None:
-            raise AnswerError(f"an event stream without a complete answer: {text}") from None
+            raise AnswerError(f"an event stream with a damaged piece or without its end: {text}") from None
     if not isinstance(value, dict):
         raise AnswerError(f"JSON that is not an object: {text}")
     return value
@@ -97,14 +104,16 @@ def reported_failure(answer: Mapping[str, Any]) -> Reported | None:
     """
     if found_at(answer, "choices", 0) is not None:
         finish = reason_text(found_at(answer, "choices", 0, "finish_reason"))
-        own = found_at(answer, "choices", 0, "error")
-        if not own and not (finish and _ABORTED.search(finish) and not is_declined(finish)):
+        own = found_at(answer, "choices", 0, "error") or (None if is_declined(finish) else answer.get("error"))
+        if not own and not is_aborted(finish):
             return None
-        fault = own or answer.get("error") or found_at(answer, "choices", 0, "finish_reason", "message") or ""
+        fault = own or found_at(answer, "choices", 0, "finish_reason", "message") or ""
         complaint = complaint_in({"error": fault}) if fault else Complaint(f"generation failed (finish reason {finish})")
         return Reported(complaint._replace(codes=f"{complaint.codes} {GENERATION_FAILED}"), _status_in(fault))
     if isinstance(answer.get("content"), list) and answer.get("type") != "error":  # Anthropic
-        return None
+        reason = reason_text(answer.get("stop_reason"))
+        failed = Complaint(f"generation failed (stop reason {reason})", GENERATION_FAILED)
+        return Reported(failed, None) if is_aborted(reason) else None
     if filtered := _filtered_prompt(answer):
         return Reported(Complaint(filtered, flagged=True), None)
     inner = answer.get("error")
@@ -137,15 +146,14 @@ def _status_in(error: object) -> int | None:
     return _STATUS_OF_TYPE.get(str(found_at(error, "type")))
 
 
-def reason_text(reason: object) -> str | None:
-    """Return a finish reason as a text; SGLang sends an object with a type."""
-    inner = found_at(reason, "type") if isinstance(reason, dict) else reason
-    return inner if isinstance(inner, str) and inner else None
-
-
 def is_declined(reason: str | None) -> bool:
     """Return whether a finish reason says that the model or a filter declined to answer."""
-    return reason is not None and bool(_DECLINED.search(reason))
+    return reason is not None and bool(_DECLINED.search(reason)) and not _OF_A_FUNCTION.search(reason)
+
+
+def is_aborted(reason: str | None) -> bool:
+    """Return whether a finish reason says that the generation ended before its end, for a reason that is not the content."""
+    return reason is not None and bool(_ABORTED.search(reason)) and not is_declined(reason)
 
 
 def common_reason(reason: str | None) -> str | None:

@@ -72,7 +72,8 @@ class Sampling:
 class Completion:
     """One answer of a model.
 
-    `text` is the answer without reasoning (None if there is none), and `thinking` is the separate reasoning. `refusal` is set if the
+    `text` is the answer without reasoning (None if there is none), and `thinking` is the separate reasoning: None if there is none, and
+    empty if the endpoint counts the tokens of a reasoning that it does not show, and there is no answer. `refusal` is set if the
     endpoint itself reports a refusal of the model or its filter (a refusal field, a content filter), and None otherwise; refusals in the
     text are recognised later, by the measures. `served_model`, `served_fingerprint` and `served_provider` are what the endpoint says about
     who answered; None if it says nothing, as models in this process do.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import socket
 import urllib.request
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from yarl import URL
 
 from tiltmeter.errors import ProviderError
 from tiltmeter.models.base import ModelError
-from tiltmeter.models.endpoints import clean
+from tiltmeter.models.endpoints import clean, host_of
 
 CONNECT_SECONDS = 10.0
 LOOPBACK_VARIABLE = "TILTMETER_PROXY_LOOPBACK"
@@ -40,7 +41,7 @@ def proxy_for(url: URL) -> Proxy | None:
     Raises
     ------
     ProviderError
-        The proxy is not an HTTP proxy.
+        The proxy is not an HTTP proxy, or its URL is not valid.
     """
     host, variable = url.host or "", f"{url.scheme}_proxy"
     if is_loopback(host):
@@ -53,6 +54,11 @@ def proxy_for(url: URL) -> Proxy | None:
         return None
     address = address if "://" in address else f"http://{address}"
     scheme = address.partition("://")[0].lower()
+    if host_of(address) is None:
+        raise ProviderError(
+            f"{host} would be reached through the proxy of the environment variable {variable}, which is not a URL such as "
+            f"http://proxy.example:3128: correct it, or add {host} to no_proxy"
+        )
     if scheme not in ("http", "https"):
         raise ProviderError(
             f"{host} would be reached through the proxy of the environment variable {variable}, whose type {clean(scheme)} is not "
@@ -61,14 +67,28 @@ def proxy_for(url: URL) -> Proxy | None:
     return Proxy(address, variable)
 
 
+_LOOPBACK_NAMES = ("localhost", "localhost.localdomain", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback")
+
+
 def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine."""
-    if host == "localhost" or host.endswith(".localhost"):
+    """Return whether a host is this machine: its loopback addresses in any notation, and the address "any", which leads to them."""
+    name = host.lower().removesuffix(".")
+    if name in _LOOPBACK_NAMES or name.endswith(".localhost"):
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(_in_four_parts(name))
     except ValueError:
         return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return any(one is not None and (one.is_loopback or one.is_unspecified) for one in (address, mapped))
+
+
+def _in_four_parts(host: str) -> str:
+    """Return an IPv4 address in any notation of the system (127.1, 0x7f000001) as four numbers; other hosts are unchanged."""
+    try:
+        return socket.inet_ntoa(socket.inet_aton(host))
+    except (OSError, UnicodeError):
+        return host
 
 
 def connection_error(error: Exception, url: URL, proxy: Proxy | None, *, answered: bool) -> ModelError:

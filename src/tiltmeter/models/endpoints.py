@@ -15,8 +15,11 @@ from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from yarl import URL
+
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models.base import ModelError
+from tiltmeter.models.key_masking import without_keys
 
 
 class Endpoint(NamedTuple):
@@ -80,8 +83,21 @@ def key_from_environment(variable: str, provider: str, *, needed: bool) -> Endpo
 
 
 def base_of(url: str) -> str:
-    """Return the base URL in the URL of an endpoint: without trailing slashes and the path of its requests, such as /chat/completions."""
-    return re.sub(r"/(?:chat/completions|completions|responses|messages)$", "", url.rstrip("/")).rstrip("/")
+    """Return the base URL in the URL of an endpoint: without the path of its requests, such as /chat/completions, and what ends in nothing.
+
+    These are trailing slashes, and the marks of an empty query or fragment.
+    """
+    return re.sub(r"/(?:chat/completions|completions|responses|messages)$", "", url.rstrip("/?#")).rstrip("/")
+
+
+def host_of(url: str) -> str | None:
+    """Return the host of a URL; None if it has none, or one that cannot be looked up: an empty or too long label, invalid punycode."""
+    try:
+        host = URL(url).host
+        (host or "").encode("idna")
+    except ValueError:
+        return None
+    return host if host and not re.search(r"\s", host) else None
 
 
 def checked_url(base_url: str) -> str:
@@ -95,15 +111,21 @@ def checked_url(base_url: str) -> str:
     hint = "it should look like http://127.0.0.1:8000/v1"
     try:
         parts = urlsplit(base_url)
-        if parts.username or parts.password or parts.query or parts.fragment:
+        if "@" in parts.netloc or "?" in base_url or "#" in base_url:
             place = f"{parts.scheme}://{parts.hostname}"
             only = "give only scheme, host, port and path"
             raise InputError(f"the base URL at {place} contains a user name, password, query or fragment: {only}")
-        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
-            return base_url.rstrip("/")
+    except ValueError:
+        raise InputError(f"{clean(base_url)!r} is not a base URL: its address in brackets is not an IPv6 address") from None
+    try:
+        is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
         hint = "its port is not a number from 1 to 65535"
     else:
+        if is_address and host_of(base_url) is not None:
+            return base_url.rstrip("/")
+        if is_address:
+            hint = f"{clean(str(parts.hostname))!r} is not the name of a host"
         bare = "" if "://" in base_url else re.sub(r"^https?:?(?=/)|^/+", "", base_url).strip("/")
         if bare:
             hint = f"did you mean {'https' if base_url.startswith('https') else 'http'}://{clean(bare)}?"
@@ -123,7 +145,7 @@ def clean(text: str, secrets: tuple[str, ...] = ()) -> str:
     for secret in secrets:
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, "***")
-    text = text[:20_000]
+    text = without_keys(text)[:20_000]  # before the text is cut: a part of a key would not be recognised
     if _PAGE.search(text, 0, 1000):
         title = _TITLE.search(text)
         text = f"an HTML page titled {title[1].strip()!r}" if title else f"an HTML page: {_MARKUP.sub(' ', text)}"
@@ -133,18 +155,22 @@ def clean(text: str, secrets: tuple[str, ...] = ()) -> str:
 
 
 _FILTERED = re.compile(
-    r"content.?filter|content_policy_violation|responsibleaipolicy|data_?inspection_?failed|safety_check|moderation_blocked", re.IGNORECASE
+    r"content.?filter|content_policy_violation|responsibleaipolicy|data_?inspection_?failed|safety_check|moderation_blocked"
+    r"|sensitive_?content|new_sensitive|prompt_?blocked",
+    re.IGNORECASE,
 )
 """Codes of a filter."""
 _FILTERED_WORDS = re.compile(
     r"content (?:filtering|management|usage|safety) (?:policy|policies|guidelines)"
     r"|violat\w+ (?:our |the |your )?(?:usage|content|safety) \w+"
     r"|rejected (?:as a result of|by) (?:our|the) (?:safety|moderation) system|content exists risk|considered high risk"
-    r"|(?:may|might) contain inappropriate content|blocked by (?:the |our )?(?:safety|content|moderation|prompt)",
+    r"|(?:may|might) contain inappropriate content|blocked by (?:the |our )?(?:safety|content|moderation|prompt)"
+    r"|(?:detect|contain|includ)\w* [^.]{0,40}(?:unsafe|sensitive|harmful)(?: or \w+)? content"
+    r"|(?:不安全|敏感|违规|违法|不当)(?:或敏感|或违规)?(?:内容|信息|词)",
     re.IGNORECASE,
 )
-"""Sentences of filters without a code of their own: Anthropic, OpenAI, xAI, DeepSeek, Moonshot, DashScope."""
-_OF_AN_ACCOUNT = re.compile(r"account|organi[sz]ation|suspend|banned|api.?key", re.IGNORECASE)
+"""Sentences of filters without a code of their own: Anthropic, OpenAI, xAI, DeepSeek, Moonshot, DashScope, GLM."""
+_OF_AN_ACCOUNT = re.compile(r"account|organi[sz]ation|suspend|banned|api.?key|账号|账户|密钥", re.IGNORECASE)
 """Words of messages about a customer, who may be said to violate a policy as well: these are no refusals."""
 
 
@@ -198,7 +224,8 @@ def complaint_in(body: Any) -> Complaint:
     codes = [inner.get("type"), inner.get("code"), inner.get("status"), found_at(inner, "innererror", "code")]
     words = " ".join(str(code) for code in codes if code is not None)
     parameter = inner.get("param")
-    moderated = found_at(inner, "metadata", "flagged_input") is not None  # OpenRouter's moderation, a 403
+    filters = body.get("contentFilter") if isinstance(body, dict) else None  # GLM, whose code 1301 is only a number
+    moderated = bool(filters) or found_at(inner, "metadata", "flagged_input") is not None  # OpenRouter's moderation, a 403
     message = str(next((inner[name] for name in ("message", "detail", "msg", "errors") if inner.get(name)), inner))
     upstream = found_at(inner, "metadata", "raw")  # what the provider behind OpenRouter said
     return Complaint(

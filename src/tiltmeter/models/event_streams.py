@@ -8,26 +8,51 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tiltmeter.models.endpoints import found_at
 
-_FIELD = re.compile(r"(?:data|event|id|retry)?:", re.ASCII)
+_LINE_END = re.compile(r"\r\n|\r|\n")
+"""Ends of lines of an event stream; other separators, such as U+2028, are part of a text."""
+_FIELD = re.compile(r"(data|event|id|retry|)(?::|$) ?", re.ASCII)
+_FAILURE = re.compile(r"error|exception|fail", re.IGNORECASE)
+"""Names of events that report a failure."""
+_KEEP_ALIVE = re.compile(r"ping|heartbeat|keep-?_?alive", re.IGNORECASE)
+"""Names of events without content."""
+_END = "[DONE]"
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")
+_NO_REASON = re.compile(r"|null|none|(?:finish_reason_)?unspecified", re.IGNORECASE)
+"""Finish reasons that are none, as some gateways send with each piece."""
+_FAILURE_FIELDS = ("error", "errors", "error_code", "error_msg", "error_message")
+"""Fields that report a failure, also next to choices."""
+_MESSAGE_FIELDS = ("message", "detail", "msg")
+"""Fields that report a failure in place of choices, if they contain a text or a list."""
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of an event stream, which end at CR, LF or both."""
+    return _LINE_END.split(text)
+
+
+def reason_text(reason: object) -> str | None:
+    """Return a finish reason as a text; SGLang sends an object with a type. None if it says that there is none."""
+    inner = found_at(reason, "type") if isinstance(reason, dict) else reason
+    return inner if isinstance(inner, str) and not _NO_REASON.fullmatch(inner.strip()) else None
 
 
 def without_comments(text: str) -> str:
     """Return a text without the comments that precede its content, if it begins with comments of an event stream."""
     if not text.lstrip().startswith(":"):
         return text
-    return "\n".join(line for line in text.splitlines() if not line.startswith(":")).strip()
+    return "\n".join(line for line in lines_of(text) if not line.startswith(":")).strip()
 
 
 def is_event_stream(text: str) -> bool:
     """Return whether a text is an event stream (without the comments before it), or one JSON object per line."""
-    lines = text.lstrip().splitlines()
-    return bool(lines) and (_FIELD.match(lines[0]) is not None or (len(lines) > 1 and lines[0].startswith("{") and lines[0].endswith("}")))
+    lines = lines_of(text.strip())
+    is_object = lines[0].startswith("{") and lines[0].endswith("}")
+    return (lines[0] != "" and _FIELD.match(lines[0]) is not None) or (len(lines) > 1 and is_object)
 
 
 def joined_stream(text: str) -> dict[str, Any] | None:
@@ -36,69 +61,132 @@ def joined_stream(text: str) -> dict[str, Any] | None:
     Returns
     -------
     dict or None
-        The answer as it would be without a stream; an event that reports an error is returned as it is. None if the stream ends before
-        the answer does, or contains nothing that can be read.
+        The answer as it would be without a stream; an event that reports an error is returned as it is. None if a piece cannot be read, or
+        if the stream ends before the answer does: a part of an answer is no answer.
     """
-    events, is_complete = _events(text)
+    try:
+        events, is_complete = _events(text)
+    except (ValueError, RecursionError):
+        return None
     for event in events:
-        if event.get("error") and not event.get("choices"):
-            return event
+        if error := _error_in(event):
+            return error
     if any(event.get("type") == "message_start" for event in events):
         return _anthropic_answer(events)
-    answer = _openai_answer(events)
-    ended = is_complete or found_at(answer, "choices", 0, "finish_reason") is not None
+    try:
+        answer = _openai_answer(events)
+    except ValueError:
+        return None
+    ended = is_complete or reason_text(found_at(answer, "choices", 0, "finish_reason")) is not None
     return answer if ended else None
 
 
 def _events(text: str) -> tuple[list[dict[str, Any]], bool]:
-    """Return the JSON objects of a stream, and whether the mark of its end was seen."""
+    """Return the JSON objects of a stream, and whether the mark of its end was seen; raise ValueError if a piece is not an object."""
     events: list[dict[str, Any]] = []
     is_complete = False
-    for line in text.splitlines():
-        content = line.removeprefix("data:").strip()
-        is_complete = is_complete or content == "[DONE]"
-        if not content.startswith("{"):
-            continue
-        try:
-            event = json.loads(content)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(event, dict):
-            events.append(event)
+    for name, pieces in _named_pieces(text):
+        is_complete = is_complete or _END in pieces
+        if _FAILURE.search(name):
+            events.append({"error": _error_of(pieces)})
+        elif not _KEEP_ALIVE.fullmatch(name):
+            events += _objects(pieces)
     return events, is_complete
 
 
+def _named_pieces(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the name of each event ("" if it has none) and the lines of its data; a line without a field counts as data."""
+    name = ""
+    pieces: list[str] = []
+    for line in [*lines_of(text), ""]:
+        field = _FIELD.match(line)
+        content = (line[field.end() :] if field else line).strip()
+        ends = not line.strip() or content == _END or (field is not None and field[1] == "event")
+        if ends and (pieces or name):
+            yield name, pieces
+            name, pieces = "", []
+        if content and (field is None or field[1] == "data"):
+            pieces.append(content)
+        elif field is not None and field[1] == "event":
+            name = content
+
+
+def _objects(pieces: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the objects in the data of an event: one in all of its lines, or one in each; raise ValueError for anything else."""
+    try:
+        values = [json.loads("\n".join(pieces))] if pieces else []
+    except ValueError:
+        values = [json.loads(piece) for piece in pieces if piece != _END]
+    values = [value for value in values if value is not None]
+    if not all(isinstance(value, dict) for value in values):
+        raise ValueError("a piece of an event stream is not an object")
+    return values
+
+
+def _error_of(pieces: Sequence[str]) -> Any:
+    """Return the error in the data of an event whose name says that it reports one: an object, or a text."""
+    text = "\n".join(pieces)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text or "an error without a text"
+    return (found_at(value, "error") or value or text) if isinstance(value, dict) else text
+
+
+def _error_in(event: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the failure that an event reports, in the form of an answer, or None."""
+    own = next((event[name] for name in _FAILURE_FIELDS if event.get(name)), None)
+    if event.get("choices"):
+        return None if own is None else {"error": own}
+    if own is not None or "error" in (event.get("object"), event.get("type")):
+        return dict(event) if event.get("error") or any(isinstance(event.get(name), str) for name in _MESSAGE_FIELDS) else {"error": event}
+    return dict(event) if any(event.get(name) and isinstance(event[name], str | list) for name in _MESSAGE_FIELDS) else None
+
+
 def _openai_answer(events: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Join chunks, whose first choice has a `delta`, or a whole `message`."""
+    """Join chunks, whose first choice has a `delta`, or a whole `message`; raise ValueError if one has another shape."""
     contents: list[Any] = []
     texts: dict[str, list[str]] = {name: [] for name in (*_REASONING_FIELDS, "refusal")}
     choice: dict[str, Any] = {"index": 0}
     answer: dict[str, Any] = {}
+    has_message = False
     for event in events:
         answer |= {name: value for name, value in event.items() if value is not None and name != "choices"}
         first = _first_choice(event)
-        choice |= {name: value for name, value in first.items() if value is not None and name not in ("delta", "message")}
-        delta = first.get("delta") or first.get("message") or {}
-        if not isinstance(delta, dict):
-            continue
-        content = delta.get("content")
+        choice |= {name: value for name, value in first.items() if value is not None and name not in ("delta", "message", "finish_reason")}
+        choice["finish_reason"] = _last_reason(choice.get("finish_reason"), first.get("finish_reason"))
+        delta = first.get("delta") or first.get("message")
+        is_readable = delta is None or isinstance(delta, dict)
+        if not is_readable:
+            raise ValueError("a piece of an answer is not an object")
+        has_message = has_message or delta is not None
+        content = found_at(delta, "content")
         contents += content if isinstance(content, list) else [content]
         for name, parts in texts.items():
-            if isinstance(delta.get(name), str):
-                parts.append(delta[name])
+            part = found_at(delta, name)
+            if isinstance(part, str):
+                parts.append(part)
     if not any(_first_choice(event) for event in events):
         return answer or None
     contents = [content for content in contents if content is not None]
     content = "".join(contents) if all(isinstance(content, str) for content in contents) else contents
     message: dict[str, Any] = {name: "".join(parts) for name, parts in texts.items() if parts}
     message |= {"role": "assistant", "content": content if contents else None}
-    return answer | {"choices": [choice | {"message": message}]}
+    return answer | {"choices": [choice | ({"message": message} if has_message else {})]}
+
+
+def _last_reason(earlier: object, later: object) -> object:
+    """Return the finish reason after a further piece: "stop" does not replace one that says that the answer is not whole."""
+    if reason_text(later) is None or (later == "stop" and reason_text(earlier) is not None):
+        return earlier
+    return later
 
 
 def _first_choice(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the choice number 0 of a chunk; empty if it has none."""
-    choices = event.get("choices")
-    choices = [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
+    """Return the choice number 0 of a chunk; empty if it has none. Raise ValueError if its choices are no objects."""
+    choices = event.get("choices") or []
+    if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
+        raise ValueError("the choices of a piece are not a list of objects")
     return next((choice for choice in choices if choice.get("index") in (0, None)), {})
 
 
@@ -108,19 +196,30 @@ def _anthropic_answer(events: Sequence[Mapping[str, Any]]) -> dict[str, Any] | N
     usage: dict[str, Any] = {}
     blocks: dict[Any, dict[str, Any]] = {}
     for event in events:
+        if isinstance(event.get("usage"), dict):
+            usage |= event["usage"]
         match event:
             case {"type": "message_start", "message": dict(message)}:
                 answer = dict(message)
-                usage |= message.get("usage") or {}
-            case {"type": "content_block_start", "index": int(index), "content_block": dict(block)}:
-                blocks[index] = dict(block)
-            case {"type": "content_block_delta", "index": int(index), "delta": {"text": str(text)}} if index in blocks:
-                blocks[index]["text"] = f"{blocks[index].get('text', '')}{text}"
-            case {"type": "content_block_delta", "index": int(index), "delta": {"thinking": str(text)}} if index in blocks:
-                blocks[index]["thinking"] = f"{blocks[index].get('thinking', '')}{text}"
+                usage |= message["usage"] if isinstance(message.get("usage"), dict) else {}
+            case {"type": "content_block_start", "content_block": dict(block)}:
+                blocks[_place(event)] = dict(block)
+            case {"type": "content_block_delta", "delta": {"text": str(text)}}:
+                _extend(blocks.setdefault(_place(event), {"type": "text"}), "text", text)
+            case {"type": "content_block_delta", "delta": {"thinking": str(text)}}:
+                _extend(blocks.setdefault(_place(event), {"type": "thinking"}), "thinking", text)
             case {"type": "message_delta", "delta": dict(delta)}:
                 answer |= delta
-                usage |= event.get("usage") or {}
-    if answer.get("stop_reason") is None:
+    if reason_text(answer.get("stop_reason")) is None:
         return None
-    return answer | {"content": list(blocks.values()), "usage": usage}
+    return answer | {"content": list(blocks.values()) or answer.get("content"), "usage": usage}
+
+
+def _place(event: Mapping[str, Any]) -> str:
+    """Return the place of a block in the content, as a key."""
+    return str(event.get("index") or 0)
+
+
+def _extend(block: dict[str, Any], name: str, text: str) -> None:
+    """Add a text to a field of a block."""
+    block[name] = f"{block.get(name) or ''}{text}"

@@ -28,10 +28,10 @@ from tiltmeter.models.answer_shapes import (
     answer_object,
     common_reason,
     demand_generated,
+    is_aborted,
     is_declined,
     read_content,
     read_reasoning,
-    reason_text,
     reported_failure,
 )
 from tiltmeter.models.base import (
@@ -61,6 +61,7 @@ from tiltmeter.models.endpoints import (
     read_complaint,
     rejects_system_messages,
 )
+from tiltmeter.models.event_streams import reason_text
 from tiltmeter.models.served import with_served
 
 OPTIONS: frozenset[str] = frozenset()
@@ -168,7 +169,7 @@ class HttpModel(NamedModel, ABC):
                 outcome = _with_limit_reached(outcome, sampling.max_tokens)
                 choices = payload.get("guided_choice") or found_at(payload, "structured_outputs", "choice") or ()
                 return replace(outcome, text=json.dumps({"answer": outcome.text})) if outcome.text in choices else outcome
-            complaint, code = outcome.complaint, outcome.status or status
+            complaint, code = outcome.complaint, outcome.status or (200 if _is_success(status) else status)
             has_system = not folds and any(message.role == "system" for message in messages)
             if has_system and rejects_system_messages(code, complaint):
                 self._fold_next()
@@ -184,27 +185,29 @@ class HttpModel(NamedModel, ABC):
     def _outcome(self, status: int, raw: bytes, latency: float) -> Completion | Reported:
         """Return the completion in an answer, or the failure that it reports, with its status or, in a 200, the status that it names.
 
-        A completion with another status than 200 counts only if it was declined: this is how a filter reports its decision.
+        Other statuses of success (201, the default of some gateways) mean the same as 200. A completion with any other status counts only
+        if it was declined: this is how a filter reports its decision.
 
         Raises
         ------
         ModelError
             A 200 contains neither.
         """
+        succeeded = _is_success(status)
         try:
             answer = answer_object(raw)
             failure = reported_failure(answer)
             completion = None if failure else with_served(self._read(answer, latency), answer, self._clean)
         except (AnswerError, RecursionError) as error:
-            if status == 200:
+            if succeeded:
                 content = str(error) if isinstance(error, AnswerError) else "something that is nested too deeply"
-                raise ModelError("bad_response", f"{self.place} answered 200 with {self._clean(content)}", status=200) from None
+                raise ModelError("bad_response", f"{self.place} answered {status} with {self._clean(content)}", status=status) from None
             failure, completion = None, None
-        if completion is not None and (status == 200 or completion.refusal is not None):
+        if completion is not None and (succeeded or completion.refusal is not None):
             return completion
-        if failure is None or status != 200:
+        if failure is None or not succeeded:
             failure = Reported(failure.complaint if failure else read_complaint(raw), status)
-        inside = status == 200 and failure.status is not None
+        inside = succeeded and failure.status is not None
         if failure.complaint.flagged and (inside or failure.status in (None, *_FILTER_STATUSES)):
             return Completion(None, "content_filter", refusal=self._clean(failure.complaint.message), latency=latency)
         return failure
@@ -247,7 +250,7 @@ class HttpModel(NamedModel, ABC):
         return clean(text, (self._key.secret,) if self._key else ())
 
     def _error(self, sent: int, headers: Mapping[str, str], complaint: Complaint, status: int) -> ModelError:
-        """Return the error for a failure with a status, with advice; a 200 (`sent`) may report a failure with another status."""
+        """Return the error for a failure with a status, with advice; a success (`sent`) may report a failure with another status."""
         message, advice = self._clean(complaint.message), ""
         if status in (401, 403):
             advice = f" (the key in {self._key.variable})" if self._key else " (no key was sent)"
@@ -263,8 +266,8 @@ class HttpModel(NamedModel, ABC):
             else:
                 advice = f" (nothing at {self._url}, or no model {self._model!r} there)"
         answered = str(status)
-        if sent == 200:
-            answered = "200 with an error" if status == 200 else f"200 with an error {status}"
+        if _is_success(sent):
+            answered = f"{sent} with an error" if status == 200 else f"{sent} with an error {status}"
         return model_error(status, headers, complaint, f"{self.place} answered {answered}{message and f': {message}'}{advice}")
 
     def _redirect(self, location: str) -> str:
@@ -305,6 +308,10 @@ class HttpModel(NamedModel, ABC):
             _log.warning("%s does not accept %s; it is omitted (it was %s)", self.name, parameter, shown)
         self._rejected.add(parameter)
         return True
+
+
+def _is_success(status: int) -> bool:
+    return 200 <= status < 300
 
 
 def _with_limit_reached(completion: Completion, max_tokens: int | None) -> Completion:
@@ -359,6 +366,8 @@ def read_chat_answer(answer: Mapping[str, Any], latency: float) -> Completion:
     message = found_at(choice, "message")
     finish = reason_text(found_at(choice, "finish_reason"))
     declined = finish if is_declined(finish) else None
+    if is_aborted(finish):
+        raise AnswerError(f"a generation that failed (finish reason {finish})")
     if not isinstance(message, dict):
         if declined is None:
             raise AnswerError(f"no choice in it, or one without a message: {json.dumps(answer, ensure_ascii=False)}")
@@ -368,14 +377,14 @@ def read_chat_answer(answer: Mapping[str, Any], latency: float) -> Completion:
     thinking = "\n".join(filter(None, [read_reasoning(message), content.thinking])) or None
     usage = answer.get("usage")
     input_tokens = _tokens(usage, "prompt_tokens")
-    output_tokens = _tokens(usage, "completion_tokens")
-    total = _tokens(usage, "total_tokens")
+    output_tokens = _generated_tokens(usage)
     if refusal is None:
         generated = output_tokens
-        if output_tokens == 0:  # Gemini counts the tokens of its thinking only in the total, and xAI beside those of the answer
-            hidden = _tokens(found_at(usage, "completion_tokens_details"), "reasoning_tokens") or 0
-            generated = max(hidden, (total or 0) - (input_tokens or 0))
+        if output_tokens == 0 and input_tokens is None:  # the thinking of Gemini is only in the total
+            generated = _tokens(usage, "total_tokens") or 0
         demand_generated(finish, content.text, thinking, generated)
+    if thinking is None and not (content.text or "").strip() and _counts_thinking(usage):
+        thinking = ""
     return Completion(content.text, common_reason(finish), refusal, thinking, input_tokens, output_tokens, latency)
 
 
@@ -412,6 +421,8 @@ class AnthropicModel(HttpModel):
         output_tokens = _tokens(usage, "output_tokens")
         if declined is None:
             demand_generated(reason, text, thinking, output_tokens)
+        if thinking is None and not (text or "").strip() and _has_hidden_thinking(answer["content"]):
+            thinking = ""
         return Completion(
             text=text,
             finish_reason="stop" if reason in _ANTHROPIC_STOP else common_reason(reason),
@@ -423,8 +434,39 @@ class AnthropicModel(HttpModel):
         )
 
 
+def _has_hidden_thinking(content: object) -> bool:
+    """Return whether a content has parts with thinking that the endpoint does not show."""
+    return isinstance(content, list) and any(found_at(part, "type") in ("thinking", "redacted_thinking") for part in content)
+
+
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+def _generated_tokens(usage: object) -> int | None:
+    """Return the number of generated tokens, with those of the thinking; None if it is not known.
+
+    Most endpoints count the thinking in `completion_tokens`. Gemini counts it only in the total, and xAI in `reasoning_tokens` and in the
+    total. Thinking that is longer than the completion, and that no total contains, is counted beside it.
+    """
+    completion = _tokens(usage, "completion_tokens")
+    total, prompt = _tokens(usage, "total_tokens"), _tokens(usage, "prompt_tokens")
+    in_total = total - prompt if total is not None and prompt is not None else 0
+    if completion is None:
+        return in_total if in_total > 0 else None
+    thinking = _tokens(found_at(usage, "completion_tokens_details"), "reasoning_tokens") or _tokens(usage, "reasoning_tokens") or 0
+    is_beside = thinking > completion and (total is None or completion == 0)
+    return token_count(max(in_total, completion + thinking if is_beside else completion))
+
+
+def _counts_thinking(usage: object) -> bool:
+    """Return whether a usage counts tokens of thinking: by name, or only in the total, as Gemini does."""
+    counts = (_tokens(found_at(usage, "completion_tokens_details"), "reasoning_tokens"), _tokens(usage, "reasoning_tokens"))
+    named = [count for count in counts if count is not None]
+    if named:
+        return any(named)
+    total, prompt = _tokens(usage, "total_tokens"), _tokens(usage, "prompt_tokens")
+    return total is not None and prompt is not None and total > prompt and not _tokens(usage, "completion_tokens")
 
 
 def _tokens(usage: object, *names: str) -> int | None:

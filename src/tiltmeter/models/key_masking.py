@@ -1,5 +1,7 @@
 """Masking of keys in everything that models return: an endpoint may repeat the key of a request in its answer.
 
+Responses that were generated elsewhere are searched as well when they are imported.
+
 The keys are the values of environment variables whose names say so (OPENAI_API_KEY, HF_TOKEN). They are masked in every text of an answer
 and in the message of a failure, whichever model returned them, before anything is stored.
 """
@@ -14,6 +16,8 @@ from dataclasses import fields, replace
 from functools import lru_cache, wraps
 from typing import Any, Final, ParamSpec
 from urllib.parse import quote
+
+from polars import Series, String
 
 from tiltmeter.models.base import SECRET_NAME, Completion, ModelError
 
@@ -60,9 +64,22 @@ def without_keys(text: str) -> str:
     return text
 
 
+def column_without_keys(texts: Series) -> Series:
+    """Return texts with every key masked as by `without_keys`."""
+    forms = [form for plain, _ in _patterns(tuple(_keys_of_environment())) for form in plain]
+    if not forms:
+        return texts
+    suspected = (texts.str.contains_any(forms) | texts.str.contains("%", literal=True)).fill_null(False)
+    if not suspected.any():
+        return texts
+    masked = texts.filter(suspected).map_elements(without_keys, return_dtype=String)
+    return texts.clone().scatter(suspected.arg_true(), masked)
+
+
 def _keys_of_environment() -> Iterable[str]:
     """Yield the values of environment variables that hold keys; short ones and words, such as a placeholder for a key, are omitted."""
-    for name, value in os.environ.items():
+    for name, written in os.environ.items():
+        value = written.strip()  # as it is sent
         shortest = SHORTEST_OF_LETTERS if value.isalpha() else SHORTEST
         if len(value) >= shortest and _names_key(name):
             yield value

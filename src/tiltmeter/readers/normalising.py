@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from string import ascii_letters
 from typing import Any, NamedTuple
+from unicodedata import normalize
 
 import polars as pl
 from polars import DataFrame, Expr, Series, String, col, lit, when
@@ -89,7 +90,14 @@ def _variants(kind: str) -> dict[str, str]:
 
 @cache
 def _characters() -> dict[str, str]:
-    return _variants("characters") | {chr(ord(letter) + 0xFEE0): letter for letter in ascii_letters}
+    return _variants("characters") | {chr(ord(letter) + 0xFEE0): letter for letter in ascii_letters} | _styled()
+
+
+def _styled() -> dict[str, str]:
+    """Return the letters and digits of mathematical alphabets (bold, italic, sans-serif, ...) with their plain form."""
+    styled = map(chr, (*range(0x210A, 0x2135), *range(0x1D400, 0x1D800)))
+    plain_forms = {letter: normalize("NFKC", letter) for letter in styled}
+    return {letter: form for letter, form in plain_forms.items() if form.isascii() and len(form) == 1 and form.isalnum()}
 
 
 _THOUGHT = ((rf"(?s){OPENS}.*?(?:{CLOSES}|$)", ""), (rf"(?s)^.*{CLOSES}|{SPECIAL}", ""))

@@ -165,7 +165,16 @@ def _with_stated_words() -> Expr:
 
 def _with_words() -> Expr:
     """Return the text in which letters stand for the words of options."""
-    return _with_marked_words(_plural(when("in_words").then("lower")), _options(), "  <{}>  ")
+    return _with_marked_words(_with_article(_plural(when("in_words").then("lower"))), _options(), "  <{}>  ")
+
+
+def _with_article(text: Expr) -> Expr:
+    """Return the text with the article of an option that is the whole answer without its article ("Grandson", for "The grandson")."""
+    whole = _spaced(text.str.replace(r"^(?:the )?(?:final |correct |best |my )?answer (?:is )?(?:: )?", "").str.replace(r" \. ?$", ""))
+    for letter in LETTERS:
+        words = col(letter).str.replace("^  (?:the|an?)  ", "  ")
+        text = when((whole == words) & (words != col(letter))).then(col(letter).str.replace_all(" +", " ")).otherwise(text)
+    return text
 
 
 def _with_letters_and_words() -> Expr:

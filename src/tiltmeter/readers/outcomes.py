@@ -74,9 +74,15 @@ def corrected(read: Callable[..., DataFrame], answer: Series, *factors: Series) 
     factors
         Further arguments of the reader, each with a value per answer.
     """
-    patterns = [row.find for row in tables("writing")["corrections"].values()]
-    later = text_table(answer).select(pl.coalesce(col.text.str.extract(pattern) for pattern in patterns))["text"]
-    return read_again(read, later, *factors, first=read(answer, *factors))
+    text, found = text_table(answer)["text"], read(answer, *factors)
+    patterns = tables("writing")["corrections"].values()
+    parts = pl.concat(DataFrame({"part": text.str.extract(pattern.find)}).with_row_index("row") for pattern in patterns).drop_nulls("part")
+    if parts.is_empty():
+        return found
+    # An explanation ("I misread the question") may follow the corrected answer, so the first pattern counts that gives a label.
+    again = read(parts["part"], *(factor[parts["row"]] for factor in factors)).with_columns(row=parts["row"])
+    again = again.filter(col.label.is_not_null()).unique("row", keep="first", maintain_order=True)
+    return found.with_row_index("row").update(again, on="row").drop("row")
 
 
 def first_turns(read: Callable[..., DataFrame], answer: Series, *factors: Series) -> DataFrame:

@@ -39,11 +39,17 @@ def write_table(table: DataFrame, path: Path, *, exact: bool = False) -> int:
 
 _FORMULA = r"^(?:['\t\r\n]|[\s\p{C}]*[=+\-@＝＋－＠﹢﹣−])"
 
+_NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+
 
 def neutral(name: str) -> Expr:
-    """Return an expression that prefixes the texts of a column with an apostrophe where a spreadsheet could interpret them as formulas."""
+    """Return an expression that prefixes the texts of a column with an apostrophe where a spreadsheet could interpret them as formulas.
+
+    A number with a sign is a number in a spreadsheet, too.
+    """
     column = col(name)
-    return when(column.str.contains(_FORMULA)).then(lit("'") + column).otherwise(column).alias(name)
+    is_formula = column.str.contains(_FORMULA) & ~column.str.contains(_NUMBER)
+    return when(is_formula).then(lit("'") + column).otherwise(column).alias(name)
 
 
 def as_written(name: str) -> Expr:

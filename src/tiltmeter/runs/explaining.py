@@ -193,7 +193,7 @@ def _reason(outcome: str | None, response: Mapping[str, Any]) -> str:
     if outcome == "refused" and response["refusal"] is not None:
         return f"the provider reports a refusal: {response['refusal']}"
     if outcome == "empty" and response["finish_reason"] == "length":
-        place = "within the model's thinking" if response["thinking"] else "before an answer began"
+        place = "within the model's thinking" if response["thinking"] is not None else "before an answer began"
         return f"it was cut off {place}: --max-tokens sets how long a response with its thinking may be"
     if outcome == "empty" and response["thinking"]:
         return "there is only thinking, no answer"

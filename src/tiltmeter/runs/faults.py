@@ -79,18 +79,19 @@ def reasons(responses: DataFrame, outcomes: Series) -> Series:
         The outcome of each, one of `tiltmeter.study.OUTCOMES`.
     """
     blank = col.answer.fill_null("").str.strip_chars() == ""
-    thinks = col.thinking.fill_null("").str.strip_chars() != ""
+    thinks = col.thinking.is_not_null()
+    has_shown_thinking = col.thinking.fill_null("").str.strip_chars() != ""
     cut = (col.finish_reason == "length").fill_null(False)
     kind = (
         when(col.outcome.is_in(["answered", "refused"]))
         .then(lit(None, String))
         .when(col.status != "ok")
         .then(lit(FAILED))
-        .when(blank & cut)
+        .when(blank & cut & thinks)  # line breaks up to the limit are no thinking
         .then(lit(THINKING))
         .when(cut)
         .then(lit(CUT_OFF))
-        .when(blank & thinks)
+        .when(blank & has_shown_thinking)
         .then(lit(ONLY_THINKING))
         .when(blank)
         .then(lit(EMPTY))
@@ -157,9 +158,8 @@ def _example(kind: str, responses: DataFrame) -> str:
     """Return an error or a response of this kind, quoted; empty if the reason needs none."""
     if kind == FAILED:
         return f", the last with {_shown(responses['error'][-1], MOST_OF_ERROR)}"
-    if kind in (UNREAD, CUT_OFF):
-        return f", such as {_shown(responses['answer'][0], QUOTED)!r}"
-    return ""
+    quoted = _shown(responses["answer"][0], QUOTED) if kind in (UNREAD, CUT_OFF) else ""
+    return f", such as {quoted!r}" if quoted else ""
 
 
 def remedy_of(kind: str, responses: DataFrame, limit: int | None, params: Collection[str]) -> str:

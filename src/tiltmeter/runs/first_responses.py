@@ -40,6 +40,8 @@ PATIENCE = 60.0
 CUT_SHORT = 0.1
 """Share of the first responses to a part that were cut off while thinking from which on the limit of tokens is raised."""
 
+_REJECTIONS = ("bad_request", "context_length")
+"""Kinds of failures that may be the rejection of a limit of tokens."""
 _ATTEMPTS = {"row": UInt32, "repetition": Int16, "part": String}
 _ACCEPTED = TypeAdapter(dict[str, list[str]])
 
@@ -130,14 +132,21 @@ class FirstResponses:
         """Whether any part is large enough to be examined."""
         return self._attempts.height > 0
 
-    def request(self, sampling: Sampling) -> Tally:
-        """Request the first responses that are not in the journal; requests that have to be repeated for long are left for later."""
+    def request(self, sampling: Sampling, patience: float | None = None) -> Tally:
+        """Request the first responses that are not in the journal; requests that have to be repeated for long are left for later.
+
+        Parameters
+        ----------
+        patience
+            Seconds without an answer after which the whole model is to be left (`Tally.postponed`), because others wait; None: the requests
+            that are left after PATIENCE are sent with the others.
+        """
         if (self._responses(sampling)["status"] == "ok").all():
             return Tally(self._model.name)
         requests = pipeline.requests_of(self._attempts)
         label = f"{self._model.name}: first responses"
-        tally = self._asker.ask(self._model, requests, sampling, len(requests), label, patience=PATIENCE)
-        tally.postponed = False  # what was left is requested with the others
+        tally = self._asker.ask(self._model, requests, sampling, len(requests), label, patience=patience or PATIENCE)
+        tally.postponed &= patience is not None
         if tally.done < tally.total:
             tally.failed.clear()
             tally.permanent.clear()
@@ -166,6 +175,14 @@ class FirstResponses:
         """Return the number of failed first requests of some parts, by the kind of their error."""
         of_parts = self._responses(sampling).filter(self._attempts["part"].is_in(list(parts)))
         return Counter(of_parts["error"].drop_nulls().str.extract("^([^:]*)").to_list())
+
+    def rejects(self, sampling: Sampling) -> bool:
+        """Return whether most of the failed first requests were rejected as such, for instance because of their limit of tokens.
+
+        A server that is down or overloaded, a wrong key and an account without credit say nothing about the requests.
+        """
+        failed = self.failures(sampling, list(self._wanted))
+        return 2 * sum(failed[kind] for kind in _REJECTIONS) > failed.total()
 
     def is_all(self, stopped: Collection[str]) -> bool:
         """Return whether these are all parts of the design."""
@@ -246,15 +263,20 @@ def request_all(
     if getattr(model, "recorded", False) or not first.are_examined:
         attempts = pipeline.count_attempts(folder)
         return Requested(asker.ask(model, pipeline.requests(folder, model), sampling, attempts, model.name, patience), sampling)
-    tally = first.request(sampling)
+    tally = first.request(sampling, patience)
+    if tally.postponed:
+        return Requested(tally, sampling)
     faults, short_of_tokens = first.examine(sampling)
     spent = Tally(model.name)
     if short_of_tokens and may_raise and is_finished(tally):
         raised = with_room_to_think(sampling)
         note(_raised_words(model.name, sampling, raised, first.count_rest(()), asker.prices))
         before = [fault.part for fault in faults]
-        later, later_faults = _with_room(first, raised, model.name)
-        if any(fault.kind == FAILED and fault.part not in before for fault in later_faults) or later.stopped is not None:
+        later, later_faults = _with_room(first, raised, model.name, patience)
+        if later.postponed:
+            return Requested(_sum(tally, later), sampling)
+        has_failed = any(fault.kind == FAILED and fault.part not in before for fault in later_faults) or later.stopped is not None
+        if has_failed and first.rejects(raised):
             note(f"{model.name} does not accept {raised.max_tokens:,} tokens per response: the limit stays at {sampling.max_tokens:,}")
             spent = later
         else:
@@ -264,21 +286,23 @@ def request_all(
         spent.permanent.clear()
     if not is_finished(tally):
         return Requested(_sum(spent, tally), sampling)
-    accepted, stopped = _decided(model.name, faults, folder, asker, note)
+    accepted, stopped, interrupted = _decided(model.name, faults, folder, asker, note)
     names = [fault.part for fault in stopped]
-    if not first.is_all(names):
+    if interrupted:
+        tally.interrupted = True
+    elif not first.is_all(names):
         later = asker.ask(model, first.rest(sampling, names, tally), sampling, first.count_rest(names), model.name, patience)
         tally = _with_first(later, tally)
     return Requested(_sum(spent, tally), sampling, stopped, accepted, first.failures(sampling, names))
 
 
-def _with_room(first: FirstResponses, raised: Sampling, model: str) -> tuple[Tally, list[Fault]]:
+def _with_room(first: FirstResponses, raised: Sampling, model: str, patience: float | None) -> tuple[Tally, list[Fault]]:
     """Request the first responses with a raised limit of tokens; return the counts and the faults that are left.
 
-    If the endpoint rejects all of them, the counts have the reason in `stopped`.
+    If none of them is answered and none can be expected to be, the counts have the reason in `stopped`.
     """
     try:
-        tally = first.request(raised)
+        tally = first.request(raised, patience)
     except ProviderError as error:
         return Tally(model, stopped=str(error)), []
     return tally, first.examine(raised)[0]
@@ -312,21 +336,27 @@ def _sum(first: Tally, second: Tally) -> Tally:
 
 def _decided(
     model: str, faults: Sequence[Fault], folder: RunFolder, asker: Asker, note: Callable[[str], None]
-) -> tuple[list[Fault], list[Fault]]:
-    """Return the faults that a person accepts, now or when the run was begun, and those for which the part is stopped."""
+) -> tuple[list[Fault], list[Fault], bool]:
+    """Return the faults that a person accepts, now or when the run was begun, and those for which the part is stopped.
+
+    The last value says whether the person answered the question with Ctrl-C, which interrupts the run.
+    """
     known = _accepted_before(folder)
     of_model = known.get(model, [])
     accepted = [fault for fault in faults if fault.part in of_model]
     new = [fault for fault in faults if fault.part not in of_model]
     if not new:
-        return accepted, []
-    if not asker.accepts("\n".join(f"{model}: {sentence}" for sentence in sentences(new))):
-        return accepted, new
+        return accepted, [], False
+    try:
+        if not asker.accepts("\n".join(f"{model}: {sentence}" for sentence in sentences(new))):
+            return accepted, new, False
+    except KeyboardInterrupt:
+        return accepted, new, True
     document = known | {model: [*of_model, *(fault.part for fault in new)]}
     folder.write_text(ACCEPTED, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     for sentence in sentences(new):
         note(f"{model}: all responses are requested, as accepted, although {sentence}")
-    return [*accepted, *new], []
+    return [*accepted, *new], [], False
 
 
 def _accepted_before(folder: RunFolder) -> dict[str, list[str]]:

@@ -118,6 +118,8 @@ class RunFolder:
         with reading(self.path):
             # Filtered first, so that only these rows are read.
             rows = self.scan(table).filter(col.prompt_id.is_in(attempts["prompt_id"].unique().implode())).select(*on, *columns).collect()
+        if rows.select(on).is_duplicated().any():
+            raise InputError(f"{self.named(self.table_path(table))} is damaged: it has two rows with the same {', '.join(on)}; {REMEDY}")
         return beside(attempts, rows, *on)
 
     def models(self, table: str) -> list[str]:

@@ -10,7 +10,7 @@ from polars import DataFrame, Float64, Int64, String, col, lit, when
 
 from tiltmeter import registry, stats
 from tiltmeter.blocks import Block, Callout, Details, Kind, Table, Text, columns_of
-from tiltmeter.errors import TiltmeterError
+from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.paths import is_file
 from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.runs.faults import FAILED, UNREAD, most_frequent, reasons, remedy_of, words_of
@@ -47,8 +47,24 @@ def labels_of(folder: RunFolder) -> DataFrame:
     path = folder.path / LABELS_FILE
     if not is_file(path):
         return DataFrame(schema=LABELS)
-    given = folder.beside(read_table(path, LABELS_TABLE), "measures", col.label.alias("now"), lit(True).alias("there"))
+    stored = read_table(path, LABELS_TABLE)
+    if wrong := impossible_size(stored):
+        raise InputError(f"{path}: {wrong}; restore the file, or remove it and add the labels again")
+    given = folder.beside(stored, "measures", col.label.alias("now"), lit(True).alias("there"))
     return given.with_columns(read=when(col.about.is_null() & col.there).then("now").otherwise("read")).select(*LABELS)
+
+
+def impossible_size(labels: DataFrame) -> str | None:
+    """Return a sentence about a stratum whose size (`stratum_size`) cannot be that of its labelled rows; None if there is none."""
+    strata = labels.group_by("model", "part", "stratum", maintain_order=True)
+    sizes = strata.agg(pl.struct(ROW).n_unique().alias("rows"), smallest=col.stratum_size.min(), largest=col.stratum_size.max())
+    wrong = sizes.filter((col.smallest < 1) | (col.largest < col.rows))
+    if wrong.is_empty():
+        return None
+    row = wrong.row(0, named=True)
+    size = row["smallest"] if row["smallest"] < 1 else row["largest"]
+    rows = "1 labelled row" if row["rows"] == 1 else f"{row['rows']:,} labelled rows"
+    return f"the stratum {row['stratum']!r} of {row['part']} has {rows} and the stratum_size {size:,}"
 
 
 def reading_quality(folder: RunFolder) -> DataFrame:
@@ -103,7 +119,11 @@ def _kappa(labels: DataFrame, names: Sequence[str]) -> pl.Expr:
         for one, other in itertools.combinations(names, 2)
     ]
     both = max(pairs, key=len, default=labels.clear())
-    return lit(cohen_kappa_score(both["label"], both["label_right"]) if both.height else None, Float64).fill_nan(1.0)
+    if not both.height:
+        return lit(None, Float64)
+    if pl.concat([both["label"], both["label_right"]]).n_unique() == 1:  # both always gave the same label, for which kappa is 0/0
+        return lit(1.0)
+    return lit(cohen_kappa_score(both["label"], both["label_right"]), Float64)
 
 
 def _outcomes(folder: RunFolder, findings: DataFrame) -> DataFrame:

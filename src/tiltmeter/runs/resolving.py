@@ -38,7 +38,7 @@ _EXPECTED = {
     "limit": "a number of items (50), a range (0-99), a share (0.1) or a size (quick)",
     "repeats": "a whole number from 1 to 1,000",
     "resamples": "a whole number from 20 to 100,000",
-    "level": "a confidence level such as 0.95",
+    "level": "a confidence level such as 0.95 (0.5 to 0.9999)",
     "system_message": "a text",
     "judge": "the name of a model such as openai/gpt-4o-mini",
     "params": "a mapping of names to texts or numbers such as {wording: all}",
@@ -80,7 +80,7 @@ class StudyDocument(Record):
     limit: int | float | str | None = None
     repeats: Annotated[int, Field(ge=1, le=1_000)] | None = None
     resamples: Annotated[int, Field(ge=20, le=100_000)] | None = None
-    level: Annotated[float, Field(ge=0.5, lt=1)] | None = None
+    level: Annotated[float, Field(ge=0.5, le=0.9999)] | None = None
     system_message: str | None = None
     judge: str | None = None
     params: dict[str, str | int | float | bool] | None = None

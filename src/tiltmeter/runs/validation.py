@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
@@ -18,6 +19,8 @@ from tiltmeter.yaml_files import first_error
 REMEDY = "run the study again to recreate it"
 
 Number = Annotated[float, AllowInfNan(False)]
+TableName = Annotated[str, Field(pattern=r"^(?:stages/)?[^./\\:][^/\\:]*$")]
+"""The name of a table in the run folder or its folder of stages; no other file is opened."""
 
 
 class _Open(BaseModel):
@@ -116,7 +119,7 @@ class RunDocument(_Open):
     packages: dict[str, str]
     sampling: dict[str, Any]
     parts: dict[str, PartEntry]
-    tables: dict[str, TableEntry]
+    tables: dict[TableName, TableEntry]
     models: list[ModelEntry]
     data: list[DataEntry]
     problems: list[str]
@@ -185,6 +188,8 @@ _SHARES = ("level", "p", "q")
 """Columns of findings between 0 and 1."""
 _NEVER_NAN = (*_SHARES, "null_value")
 """Columns of findings that are null, never NaN, if there is no value."""
+_UNBOUNDED = {"range_low": -math.inf, "range_high": math.inf}
+"""Infinite values of grades that are no error: a count has no largest possible value."""
 _ROUNDING = 1e-9
 LARGEST = 1e100
 """Largest absolute value of a number in a table of numbers: larger ones overflow where they are squared."""
@@ -203,11 +208,15 @@ def check_values(table: DataFrame) -> str | None:
     for name, kind in table.schema.items():
         if kind == Float64:
             lowest, highest = (0.0, 1.0) if name in _SHARES else (-LARGEST, LARGEST)
-            accepted = table[name].is_between(lowest - _ROUNDING, highest + _ROUNDING)
-            wrong = (~(accepted if name in _NEVER_NAN else accepted | table[name].is_nan())).arg_true()
+            values = table[name]
+            accepted = values.is_between(lowest - _ROUNDING, highest + _ROUNDING)
+            if name not in _NEVER_NAN:
+                accepted |= values.is_nan()
+            if name in _UNBOUNDED:
+                accepted |= values == _UNBOUNDED[name]
+            wrong = (~accepted).arg_true()
             if len(wrong):
-                value = table[name][wrong[0]]
-                return f"row {wrong[0] + 1}: {name} is {value:g}, not a number between {lowest:g} and {highest:g}"
+                return f"row {wrong[0] + 1}: {name} is {values[wrong[0]]:g}, not a number between {lowest:g} and {highest:g}"
         elif name in _KNOWN and kind == String:
             unknown = (~table[name].is_in(list(_KNOWN[name]))).arg_true()
             if len(unknown):
@@ -227,6 +236,9 @@ def check_findings(findings: DataFrame) -> str | None:
     has_low, has_high = (findings[name].fill_nan(None).is_not_null() for name in ("low", "high"))
     if len(half := (has_low != has_high).arg_true()):
         return f"row {half[0] + 1} has only one end of its interval"
+    marked = findings["mark"].is_in([*MARKS, *RANGES, UNDECIDED])
+    if len(unfounded := (marked & findings["estimate"].fill_nan(None).is_null()).arg_true()):
+        return f"row {unfounded[0] + 1} has a mark and no estimate"
     if not findings.select(pl.all_horizontal(col("attempts", *OUTCOMES) >= 0).all()).item():
         return "a count is negative"
     duplicates = findings.select("study", "part", "model", *NAMED).is_duplicated().arg_true()

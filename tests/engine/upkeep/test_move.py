@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import math
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from support.journals import NANO, SIM, execute, failure, fill, key, row, rows_o
 from support.property_tests import PER_TEST_FIXTURES
 from tiltmeter.engine import Row, open_journal
 from tiltmeter.engine.journal import new_owner
-from tiltmeter.engine.upkeep import export_rows, import_rows, stats
+from tiltmeter.engine.upkeep import check, export_rows, import_rows, repair, stats
 from tiltmeter.errors import InputError
 
 TEXTS = st.none() | st.text(st.characters() | st.sampled_from('\0\ud800\udfff\n"\u2028😀'), max_size=30)
@@ -264,3 +265,15 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
             export_rows(tmp_path / "a.sqlite", tmp_path / name)
     assert (tmp_path / "o.parquet").read_text() == "before"
     assert sorted(path.name for path in tmp_path.iterdir() if "sqlite" not in path.name) == ["folder.jsonl", "o.parquet"]
+
+
+@pytest.mark.parametrize("name", ["pipe.sqlite", "pipe.jsonl"])
+def test_a_named_pipe_is_no_journal_and_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    pipe = tmp_path / name
+    os.mkfifo(pipe)
+    with pytest.raises(InputError, match="it is not a file"):
+        import_rows(pipe, tmp_path / "new.sqlite")
+    for call in (open_journal, stats, check, repair):
+        with pytest.raises(InputError, match="not a file, but a named pipe"):
+            call(pipe)
+    assert not (tmp_path / "new.sqlite").exists()

@@ -373,7 +373,7 @@ def _model_stats(connection: Connection, *chosen: Any) -> Iterator[ModelStats]:
         func.count().filter(answered),
         func.sum(one.input_tokens),
         func.sum(one.output_tokens),
-        func.count().filter(answered, one.output_tokens.is_(None)),
+        func.count().filter(answered, one.input_tokens.is_(None) | one.output_tokens.is_(None)),
         func.sum(one.bytes),
     )
     kinds = select(row.model, row.error_kind, func.count()).where(row.status != "ok", *chosen).group_by(row.model, row.error_kind)

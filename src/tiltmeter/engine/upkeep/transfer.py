@@ -153,7 +153,8 @@ def _opened_file(source: str | Path) -> Iterator[_Source]:
     """Open a file as a source of rows."""
     path = Path(source)
     if not is_file(path):
-        raise InputError(f"cannot import {redacted(str(source))}: there is no such file")
+        kind = "it is not a file" if path.exists() and not path.is_dir() else "there is no such file"
+        raise InputError(f"cannot import {redacted(str(source))}: {kind}")
     if path.suffix.lower() not in _KINDS:
         raise InputError(f"{path}: neither a journal nor a file that ends in .parquet or .jsonl")
     is_parquet = path.suffix.lower() == ".parquet"
@@ -203,6 +204,8 @@ def _write_lines(frames: Iterator[DataFrame], file: IO[bytes]) -> None:
 
 
 def _is_sqlite(path: Path) -> bool:
+    if not is_file(path):  # opening a named pipe would wait for ever
+        return False
     try:
         with path.open("rb") as file:
             return file.read(len(_SQLITE)) == _SQLITE
