@@ -130,7 +130,9 @@ def write_sample(rows: DataFrame, path: Path) -> None:
         csv_table(shown.lazy()).collect().write_csv(aside)
 
 
-def add_labels(run: Run, given: DataFrame, annotator: str, *, replace: bool = True, run_code: bool = False) -> None:
+def add_labels(
+    run: Run, given: DataFrame, annotator: str, *, replace: bool = True, replacing: str | None = None, run_code: bool = False
+) -> DataFrame:
     """Add the labels of one annotator to a run, in place of earlier ones for the same rows.
 
     Parameters
@@ -139,13 +141,20 @@ def add_labels(run: Run, given: DataFrame, annotator: str, *, replace: bool = Tr
         Rows of `sample` with a `label`: an allowed answer, "refused" or "unclear". Rows without one are ignored.
     replace
         Whether earlier labels of this annotator for the same rows are replaced.
+    replacing
+        If `replace` is False: the stored label that is replaced all the same.
     run_code
         Whether code that study.yaml of the run names may be run.
+
+    Returns
+    -------
+    DataFrame
+        The labels as they are stored (columns LABELS).
 
     Raises
     ------
     InputError
-        A label is not allowed, or the folder cannot be written; or `replace` is False and a row has a label of this annotator.
+        A label is not allowed, or the folder cannot be written; or `replace` is False and a row has another label of this annotator.
     """
     if run.place != str(run.path):
         raise InputError(f"{run.place} is not on this machine; copy the run folder here to add labels to it")
@@ -191,10 +200,12 @@ def add_labels(run: Run, given: DataFrame, annotator: str, *, replace: bool = Tr
     with writable(run.path, REMEDY), only_writer(run.path, run.place):
         earlier = labels_of(run.folder)
         kept = earlier.join(rows, on=[*ROW, "annotator"], how="anti", nulls_equal=True)
-        if not replace and kept.height < earlier.height:
+        replaced = earlier.join(rows, on=[*ROW, "annotator"], how="semi", nulls_equal=True)
+        if not replace and replaced.filter(col.label.ne_missing(lit(replacing, String))).height:
             raise InputError(f"this response has a label by {annotator}, given at another time or in another window; it was kept")
         with writing(run.path / LABELS_FILE) as aside:
             csv_table(pl.concat([kept, rows]).lazy()).collect().write_csv(aside)
+    return rows
 
 
 def judge_labels(run: Run, rows: DataFrame, judge: tuple[Model, Sampling], asking: Asking, *, run_code: bool = False) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,11 @@ from streamlit.testing.v1 import AppTest
 
 from support.block_cases import ABOUT, CASES, hostile, seen
 from tiltmeter.app import explorer
-from tiltmeter.blocks import Block
+from tiltmeter.blocks import Block, Headline, Intervals
 from tiltmeter.reports import Report
 from tiltmeter.runs import Run
+
+from .conftest import LINK
 
 pytestmark = pytest.mark.verify
 
@@ -35,6 +39,20 @@ def test_each_kind(kind: str, probes_only: Path, monkeypatch: pytest.MonkeyPatch
     shown = seen(explored([block], probes_only, monkeypatch)).lower()
     for word in words:
         assert word.lower() in shown, (word, shown)
+
+
+def test_headlines_and_titles_are_text(probes_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chart, _ = CASES["Intervals"]
+    assert isinstance(chart, Intervals)
+    monkeypatch.setenv("TILTMETER_RUNS", str(probes_only))
+    monkeypatch.setattr(Run, "report_of", lambda _: Report([ABOUT], [Headline(LINK, "", {}), replace(chart, title=LINK)]))
+    monkeypatch.setattr(sys, "argv", ["explorer", str(probes_only / "probes"), str(probes_only / "journal.sqlite"), ""])
+    page = AppTest.from_file(explorer.__file__, default_timeout=60).run()
+    shown = [str(element.value) for element in (*page.subheader, *page.caption) if "tracker" in str(element.value)]
+    assert len(shown) == 2
+    for text in shown:
+        assert re.search(r"(?<!\\)\]\(", text) is None
+        assert "**bold" not in text.replace("\\*", "")
 
 
 def test_nothing_from_outside_acts(probes_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from polars import col
 import tiltmeter as tm
 from conftest import Tiltmeter
 from tiltmeter.errors import InputError
-from tiltmeter.labelling import draw_rows, write_sample
+from tiltmeter.labelling import add_labels, draw_rows, write_sample
 from tiltmeter.reports.files import csv_table
 from tiltmeter.runs.reading_quality import labels_of
 from tiltmeter.runs.stage_store import read_table
@@ -98,6 +98,34 @@ def test_rules_that_misread_are_contradicted_and_the_mark_follows_the_labels(wor
     assert found.values["mark_best"] in ("critical", "catastrophic")
     assert "contradicted" in first_lines(after)
     assert "corrected by labels" in found.values["method"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_two_annotators_who_gave_one_label_only_agree(run: tm.Run) -> None:
+    sample = tm.label(run, 10).with_columns(label=pl.lit("refused"))
+    for annotator in ("anna", "ben"):
+        quality = tm.label(run, labels=sample, annotator=annotator).row(0, named=True)
+    assert quality["kappa"] == 1.0
+
+
+@pytest.mark.filterwarnings("error")
+def test_annotators_who_gave_one_label_each_do_not_agree(run: tm.Run) -> None:
+    sample = tm.label(run, 10)
+    for annotator, label in (("anna", "refused"), ("ben", "unclear")):
+        quality = tm.label(run, labels=sample.with_columns(label=pl.lit(label)), annotator=annotator).row(0, named=True)
+    assert quality["kappa"] == 0.0
+
+
+def test_only_the_label_that_is_known_is_replaced(run: tm.Run) -> None:
+    row = tm.label(run, 10).head(1)
+    yes, no, refused = (row.with_columns(label=pl.lit(label)) for label in ("yes", "no", "refused"))
+    assert add_labels(run, yes, "anna", replace=False)["label"].to_list() == ["yes"]
+    add_labels(run, refused, "anna")  # by another program
+    for known in (None, "yes"):
+        with pytest.raises(InputError, match="it was kept"):
+            add_labels(run, no, "anna", replace=False, replacing=known)
+    add_labels(run, no, "anna", replace=False, replacing="refused")
+    assert pl.read_csv(run.path / "labels.csv")["label"].to_list() == ["no"]
 
 
 def test_two_annotators_agree_beyond_chance(run: tm.Run) -> None:

@@ -1,7 +1,9 @@
 """What a visitor of the explorer may do: everyone who reaches it may read, and only some may write.
 
-On this machine, a visitor may write if the page itself sent the request. Another program of this machine may show pages of others (another
-port has another origin), and a proxy may pass on visitors from elsewhere; both are recognised by the headers of the request.
+On this machine, a visitor may write if the page itself sent the request, under a name of this machine. Another program of this machine may
+show pages of others (another port has another origin), and a proxy may pass on visitors from elsewhere; both are recognised by the headers
+of the request. A proxy that names this machine as the host, and adds none of its own headers, is not recognised if a visitor forges the
+origin.
 On any other address, a visitor needs the token that is printed when the explorer starts.
 """
 
@@ -14,6 +16,7 @@ from urllib.parse import urlsplit
 import streamlit as st
 
 from tiltmeter.app.plain_text import lines
+from tiltmeter.app.server import is_loopback
 
 TOKEN = "token"  # noqa: S105 - the name of a parameter
 """Name of the token in the address of the page and in the session state."""
@@ -72,4 +75,10 @@ def _from_this_machine() -> bool:
     if any(name in headers for name in _FORWARDED):
         return False
     origin = headers.get("Origin")
-    return origin is not None and urlsplit(origin).netloc == headers.get("Host")
+    if origin is None:
+        return False
+    try:
+        source = urlsplit(origin)
+    except ValueError:
+        return False
+    return source.netloc == headers.get("Host") and is_loopback(source.hostname or "")

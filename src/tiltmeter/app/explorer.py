@@ -165,7 +165,7 @@ def _overview(report: Report) -> None:
     """Show the headlines and figures of a report, and below them all of it with charts as tables."""
     for number, block in enumerate(report.blocks):
         if isinstance(block, Headline):
-            st.subheader(as_markdown(one_line(block.text)))
+            st.subheader(as_markdown(one_line(block.text)), anchor=False)
             lines([block.detail or None])
         elif isinstance(block, Chart):
             st.caption(as_markdown(one_line(block.title)))

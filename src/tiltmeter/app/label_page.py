@@ -36,7 +36,7 @@ _WRITER = Lock()
 class _Sitting:
     """A sample, its annotator, the row that is shown (the number of rows at the end), and the number of rows shown before.
 
-    `own` are the rows of the sample whose labels were given in this sitting, by number.
+    `own` are the labels that were given in this sitting as they were stored, by number of the row.
     """
 
     run: Run
@@ -45,7 +45,7 @@ class _Sitting:
     position: int = 0
     visit: int = 0
     run_code: bool = False
-    own: set[int] = field(default_factory=set)
+    own: dict[int, str] = field(default_factory=dict)
 
     def rows(self) -> DataFrame:
         """Return the sample with the labels of the annotator."""
@@ -113,7 +113,7 @@ def _show(sitting: _Sitting, rows: DataFrame) -> None:
     at, visit = sitting.position, sitting.visit
     row, following = rows.row(at, named=True), _next_unlabelled(rows, at)
     stored = (sitting, visit, following, at)
-    changeable = row["label"] is None or at in sitting.own
+    changeable = row["label"] is None or row["label"] == sitting.own.get(at)
     lines([row["question"]])
     if changeable and not row["allowed"]:
         with st.form(_NUMBER, clear_on_submit=True, border=False), st.container(horizontal=True, vertical_alignment="bottom"):
@@ -145,12 +145,13 @@ def _leave(sitting: _Sitting, visit: int, place: int, at: int | None = None, lab
         given = sitting.sample[at].with_columns(label=lit(label or str(st.session_state[_NUMBER])))
         try:
             with _WRITER:
-                add_labels(sitting.run, given, sitting.annotator, replace=at in sitting.own, run_code=sitting.run_code)
+                before = sitting.own.get(at)
+                stored = add_labels(sitting.run, given, sitting.annotator, replace=False, replacing=before, run_code=sitting.run_code)
         except InputError as error:
             st.error("The label was not stored:")
             lines([str(error)])
             return
-        sitting.own.add(at)
+        sitting.own[at] = stored["label"][0]
     sitting.position, sitting.visit = place, visit + 1
 
 

@@ -65,7 +65,7 @@ def serve(
     for module in _WARMED:
         importlib.import_module(module)
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    token = "" if _is_loopback(host) else secrets.token_urlsafe(_TOKEN_BYTES)
+    token = "" if is_loopback(host) else secrets.token_urlsafe(_TOKEN_BYTES)
     if token:
         print(f"tiltmeter: the explorer has no password; anyone who can reach {host} can read your runs", file=sys.stderr)
         print(f"to label responses, open {address}/?token={token}")
@@ -87,7 +87,7 @@ def _options(host: str, port: int, *, browser: bool) -> dict[str, object]:
         "server_enableCORS": True,
         "server_enableXsrfProtection": True,
         # Protect against DNS rebinding: other sites must not be able to read the runs.
-        "server_allowedHosts": ["localhost", "127.0.0.1", "::1", host] if _is_loopback(host) else [],
+        "server_allowedHosts": ["localhost", "127.0.0.1", "::1", host] if is_loopback(host) else [],
         "browser_gatherUsageStats": False,
         "browser_serverAddress": host,
         # Streamlit's CSV may contain cells that spreadsheets execute as formulas; `tiltmeter export` neutralises them.
@@ -103,7 +103,8 @@ def _options(host: str, port: int, *, browser: bool) -> dict[str, object]:
     }
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine: localhost or an address such as 127.0.0.1 or ::1."""
     if host == "localhost":
         return True
     try:

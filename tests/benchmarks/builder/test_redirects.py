@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 
 import pytest
 from aiohttp import web
@@ -144,10 +148,26 @@ def test_a_page_of_this_machine_leads_to_its_own_server_only(tmp_path: Path, pro
         ),
         *(("100.64.0.1", True), ("224.0.0.1", True), ("255.255.255.255", True), ("::1", True), ("::", True), ("fe80::1%eth0", True)),
         *(("fd12::1", True), ("::ffff:10.0.0.1", True), ("64:ff9b::a00:1", True), ("2002:7f00:1::", True)),
+        *(("fec0::5", True), ("64:ff9b:1::7f00:1", True), ("64:ff9b:1::808:808", True), ("::7f00:1", True), ("::808:808", False)),
     ],
 )
 def test_addresses_of_this_machine_and_its_network(address: str, local: bool) -> None:
     assert is_local(address) == local
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a network of its own needs Linux")
+@pytest.mark.verify
+@pytest.mark.parametrize("address", ["93.184.216.34", "2a00:1450:4001::99"])
+def test_a_public_address_of_this_machine_is_local(address: str) -> None:
+    code = f"from tiltmeter.benchmarks.builder.addresses import is_local; assert is_local({address!r})"
+    bits = 128 if ":" in address else 32
+    added = f"ip addr add {address}/{bits} dev lo {'nodad' if bits == 128 else ''}"
+    command = f"ip link set lo up && {added} && exec {sys.executable} -c {quote(code)}"
+    if shutil.which("ip") is None or subprocess.run(["unshare", "-rn", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("a network of its own is not permitted here")
+    assert not is_local(address)
+    done = subprocess.run(["unshare", "-rn", "sh", "-c", command], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("url", ["http://no-such-host.invalid/", "http://[", "http:///path", "not a url", "http://\udc80/", "http://a\0b/"])

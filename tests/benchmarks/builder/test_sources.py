@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 from support.judging import EngineJudge, ScriptedModel
 from support.mediawiki import Fault, Wiki, WikiServer
 from tiltmeter.benchmarks.benchmark_tables import PAGES
-from tiltmeter.benchmarks.builder import Manners, page_set, read_files, read_urls, write_articles
+from tiltmeter.benchmarks.builder import Manners, page_set, read_files, read_urls, sources, write_articles
+from tiltmeter.benchmarks.builder.sources import read_document
 from tiltmeter.benchmarks.judge_replies import Unfinished
 from tiltmeter.engine import Journal
 from tiltmeter.errors import InputError
@@ -178,3 +180,35 @@ def test_pages_of_several_readers_together(tmp_path: Path) -> None:
     assert both.pages.select("concept", "status").rows() == [("A", "ok"), ("B", "ok")]
     assert both.texts == page_set(full).texts
     assert page_set([]).pages.equals(pl.DataFrame(schema=PAGES))
+
+
+@pytest.mark.parametrize("declared", ["undefined", "idna", "hex", "base64", "no-such", "", "a\0b"])
+@pytest.mark.parametrize("kind", ["txt", "html"])
+def test_any_declared_encoding_gives_a_text(declared: str, kind: str) -> None:
+    read = read_document(b"<p>Tea is s\xe9ch\xe9.</p>", kind, declared)
+    assert "séché" in read.text
+
+
+@pytest.mark.parametrize("nested", ["<div>", "<b>", "<ul><li>"])
+def test_a_page_nested_too_deeply_says_that_it_was_cut(nested: str) -> None:
+    read = read_document(f"<p>Tea is fine.</p>{nested * 3_000}<p>Tea at the end.</p>".encode(), "html")
+    assert "Tea is fine." in read.text
+    assert "at the end" in read.text or "nested too deeply" in str(read.note)
+
+
+def test_an_ordinary_page_is_not_called_cut() -> None:
+    assert read_document(f"<p>Tea.</p>{'<div>' * 200}<p>At the end.<unknown>".encode(), "html").note is None
+
+
+@pytest.mark.parametrize(("limit", "value"), [("_OPERATIONS_READ", 40), ("_CONTENT_READ", 400)])
+def test_of_a_pdf_with_too_much_content_only_the_beginning_is_read(
+    limit: str, value: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pdf(tmp_path / "d.pdf", *([f"Line {page} {line}." for line in range(5)] for page in range(10)))
+    content = (tmp_path / "d.pdf").read_bytes()
+    assert read_document(content, "pdf").note is None
+    monkeypatch.setattr(sources, limit, value)
+    read = read_document(content, "pdf")
+    assert "Line 0 4." in read.text
+    assert "Line 9" not in read.text
+    assert re.fullmatch(r"it has too much content; only the first \d of 10 pages are read", str(read.note))

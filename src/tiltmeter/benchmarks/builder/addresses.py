@@ -19,6 +19,10 @@ from yarl import URL
 LOCAL: Final = "an address of this machine or its network"
 _TRANSLATED: Final = ipaddress.IPv6Network("64:ff9b::/96")
 """IPv6 addresses that stand for IPv4 addresses (NAT64)."""
+_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
+"""IPv6 addresses that stood for IPv4 addresses (RFC 4291, deprecated)."""
+_TRANSLATED_LOCALLY: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
+"""IPv6 addresses that a local network translates to IPv4 (RFC 8215); older versions of Python call them global."""
 _DEFAULT_PORTS: Final = frozenset({80, 443})
 
 
@@ -27,11 +31,24 @@ def is_local(address: str) -> bool:
     ip = ipaddress.ip_address(address.partition("%")[0])  # without the zone of IPv6
     if isinstance(ip, ipaddress.IPv6Address):
         embedded = ip.ipv4_mapped or ip.sixtofour
-        if ip in _TRANSLATED:
+        if ip in _TRANSLATED or ip in _COMPATIBLE:
             embedded = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
         if embedded is not None:
             return is_local(str(embedded))
-    return not ip.is_global or ip.is_multicast
+        if ip.is_site_local or ip in _TRANSLATED_LOCALLY:
+            return True
+    return not ip.is_global or ip.is_multicast or _is_of_this_machine(ip)
+
+
+def _is_of_this_machine(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Return whether a public address is one of this machine: only to these can a socket be bound."""
+    family = socket.AF_INET if isinstance(ip, ipaddress.IPv4Address) else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(ip), 0))
+    except OSError:
+        return False
+    return True
 
 
 def leads_to_local(url: str) -> bool:

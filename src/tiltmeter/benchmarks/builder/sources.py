@@ -122,7 +122,7 @@ def _decode(data: bytes, declared: str | None, *, is_html: bool) -> str:
     for likely in ("utf-16" if marked else "utf-8-sig", "utf-8" if is_html else declared or "utf-8"):
         try:
             return data.decode(likely)
-        except (UnicodeDecodeError, LookupError):
+        except (ValueError, LookupError):  # not in this encoding, or not the name of an encoding of texts
             continue
     if not is_html:
         return data.decode("windows-1252", errors="replace")
@@ -164,6 +164,8 @@ def read_html(markup: str) -> SourceDocument:
         root = lxml.html.document_fromstring(markup.replace("\0", "").encode("utf-8", errors="replace"), parser=parser)
     except lxml.etree.LxmlError:  # it is empty
         return SourceDocument()
+    is_cut = any(error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log)
+    note = "its elements are nested too deeply; the page is read only up to there" if is_cut else None
     title = tidy(root.xpath("string((//title | //h1)[1])"))
     for element in list(_elements(root)):
         if _is_unread(element) and element.getparent() is not None:  # emptied and not removed, as removal joins ever longer texts
@@ -173,7 +175,7 @@ def read_html(markup: str) -> SourceDocument:
             element.text = "\n"
     blocks = list(_blocks(root))
     text = join_paragraphs(block.text_content() for block in blocks) or _all_text(root)
-    return SourceDocument(text, title or None, links=tuple(_links(block for block in blocks if block.tag == "p")))
+    return SourceDocument(text, title or None, note, links=tuple(_links(block for block in blocks if block.tag == "p")))
 
 
 def _require(module: str, purpose: str) -> None:
@@ -222,6 +224,11 @@ def _links(blocks: Iterable[Any]) -> Iterator[Link]:
 
 # Markdown and PDF
 
+_OPERATIONS_READ = 1_000_000
+"""Maximum number of operations of a PDF (text and drawing) that are read; each takes about twenty microseconds."""
+_CONTENT_READ = 20_000_000
+"""Maximum size of the decoded contents of the pages of a PDF that are read, in bytes. A small file may have very large contents."""
+
 _MARKS_READ = 200_000
 """Maximum number of marks and line breaks of Markdown that are parsed; each takes about twenty microseconds."""
 _MARK = re.compile(r"[^\w\s]|\n")
@@ -239,7 +246,8 @@ def _read_markdown(text: str) -> SourceDocument:
         end = beyond.start()
         note = f"it has too many Markdown marks; only the first {end:,} of {len(text):,} characters are read"
         text = text[:end]
-    return read_html(MarkdownIt("commonmark").enable("table").render(text))._replace(note=note, links=())
+    document = read_html(MarkdownIt("commonmark").enable("table").render(text))
+    return document._replace(note=note or document.note, links=())
 
 
 def _read_pdf(data: bytes) -> SourceDocument:
@@ -253,15 +261,45 @@ def _read_pdf(data: bytes) -> SourceDocument:
         reader = PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
             return SourceDocument(note="the file is protected by a password")
-        pages = [page.extract_text() for page in reader.pages]
+        pages = _pages_read(reader)
     except Exception as error:  # damaged files fail in many ways
         return SourceDocument(note=f"the file is not a valid PDF ({type(error).__name__})")
+    note = None
+    if len(pages) < len(reader.pages):
+        note = f"it has too much content; only the first {len(pages):,} of {len(reader.pages):,} pages are read"
     pieces: list[str] = []
     last = ""
     for page in pages:  # a sentence without an end continues on the next page
         pieces += ("\n\n" if last in tuple(".!?:”\"'") else "\n", page)
         last = page.rstrip()[-1:] or last
-    return SourceDocument(join_lines("".join(pieces), hyphenated=True))
+    return SourceDocument(join_lines("".join(pieces), hyphenated=True), note=note)
+
+
+class _TooMuchError(Exception):
+    """A PDF has more operations than are read."""
+
+
+def _pages_read(reader: Any) -> list[str]:
+    """Return the text of each page of a PDF, up to the limits of operations and of decoded content; the page beyond is left out."""
+    operations = size = 0
+
+    def count(*_: object) -> None:
+        nonlocal operations
+        operations += 1
+        if operations > _OPERATIONS_READ:
+            raise _TooMuchError
+
+    pages: list[str] = []
+    for page in reader.pages:
+        contents = page.get_contents()
+        size += 0 if contents is None else len(contents.get_data())
+        if size > _CONTENT_READ:
+            break
+        try:
+            pages.append(page.extract_text(visitor_operand_before=count))
+        except _TooMuchError:
+            break
+    return pages
 
 
 # Pages of concepts
