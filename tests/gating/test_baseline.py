@@ -88,6 +88,7 @@ def test_a_release_that_measured_less_than_the_last_one_does_not_pass(fair: Run,
 @pytest.mark.parametrize("missing", ["first", "second"])
 def test_nothing_to_compare_with_does_not_pass(fair: Run, tmp_path: Path, missing: str) -> None:
     unknown = [pl.lit(None, pl.Float64).alias(name) for name in ("estimate", "low", "high")]
+    unknown.append(pl.lit("ungraded").alias("mark"))
     without = altered(fair, tmp_path / "without", lambda findings: findings.with_columns(unknown))
     whole = altered(fair, tmp_path / "whole")
     verdict = gate(whole, ONLY, without) if missing == "first" else gate(without, ONLY, whole)
