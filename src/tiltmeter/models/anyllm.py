@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -21,10 +20,9 @@ from tiltmeter.models.base import (
     NamedModel,
     Sampling,
     check_options,
-    fold_system,
     request_parameters,
 )
-from tiltmeter.models.endpoints import Complaint, base_of, checked_url, clean, complaint_in, model_error, rejects_system_messages
+from tiltmeter.models.endpoints import Complaint, SystemMessages, base_of, checked_url, clean, complaint_in, model_error
 from tiltmeter.models.http import read_chat_answer
 from tiltmeter.models.served import with_served
 
@@ -43,8 +41,6 @@ _STATUS_OF = {
     "GatewayTimeoutError": 504,
 }
 """HTTP status for error classes of any-llm that come without one."""
-
-_log = logging.getLogger("tiltmeter.models")
 
 
 def create(provider: str, model: str, *, base_url: str | None, options: Mapping[str, str]) -> AnyModel:
@@ -77,7 +73,7 @@ class AnyModel(NamedModel):
         super().__init__(name, f"{name}@{base_url}" if base_url else name, base_url or place)
         self._vendor, self._model, self._base = vendor, model, base_url
         self._client: Any = None
-        self._folds_system = False
+        self._system = SystemMessages(self.name)
         """Whether system messages are put before the prompt, because the vendor rejects them."""
 
     def connect(self) -> Any:
@@ -115,11 +111,11 @@ class AnyModel(NamedModel):
         if self._client is None:
             raise RuntimeError(f"{self!r} must be entered first: async with model")
         parameters = request_parameters(sampling, sample) | dict(sampling.extra)
-        folds = self._folds_system
-        sent = [turn._asdict() for turn in (fold_system(messages) if folds else messages)]
+        sent = self._system.sent(messages)
+        turns = [turn._asdict() for turn in sent]
         started = perf_counter()
         try:
-            answer = (await self._client.acompletion(model=self._model, messages=sent, **parameters)).model_dump(warnings=False)
+            answer = (await self._client.acompletion(model=self._model, messages=turns, **parameters)).model_dump(warnings=False)
             failure = reported_failure(answer)
             if failure is None:
                 return with_served(read_chat_answer(answer, perf_counter() - started), answer, self._clean_text)
@@ -129,17 +125,13 @@ class AnyModel(NamedModel):
             complaint, status = self._complaint(error), _status_of(error)
             if type(error).__name__ == "ContentFilterError" or complaint.flagged:
                 return Completion(None, "content_filter", refusal=self._clean(error), latency=perf_counter() - started)
-            has_system = not folds and any(message.role == "system" for message in messages)
-            if not has_system or not rejects_system_messages(status or 500, complaint):
+            if not self._system.fold_if_rejected(sent, status or 500, complaint):
                 raise self._translated(error) from None
         else:
             detail = clean(failure.complaint.message, (self._secret(),))
             if failure.complaint.flagged:
                 return Completion(None, "content_filter", refusal=detail, latency=perf_counter() - started)
             raise model_error(failure.status or 200, {}, failure.complaint, f"{self._vendor} answered with an error: {detail}")
-        if not self._folds_system:
-            _log.warning("%s does not accept a system message; its text is put before the prompt", self.name)
-        self._folds_system = True
         return await self.complete(messages, sampling, sample)
 
     def _secret(self) -> str:

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import email.utils
 import json
+import logging
 import math
 import os
 import re
 import time
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from yarl import URL
 
 from tiltmeter.errors import InputError, ProviderError
-from tiltmeter.models.base import ModelError
+from tiltmeter.models.base import Message, ModelError, fold_system
 from tiltmeter.models.key_masking import without_keys
+
+_log = logging.getLogger("tiltmeter.models")
 
 
 class Endpoint(NamedTuple):
@@ -263,6 +266,28 @@ def rejects_system_messages(status: int, complaint: Complaint) -> bool:
     about = complaint.parameter or ""
     names_role = about == "system" or (about.startswith("messages") and about.endswith("role"))
     return status in (200, 400, 422, 500) and (names_role or complaint.says(_NO_SYSTEM))
+
+
+class SystemMessages:
+    """The system messages of one model: sent as they are, or put before the prompt once the endpoint has rejected one."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._folded = False
+
+    def sent(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return the messages as the endpoint accepts them."""
+        return fold_system(messages) if self._folded else messages
+
+    def fold_if_rejected(self, sent: Sequence[Message], status: int, complaint: Complaint) -> bool:
+        """Return whether a request failed because of its system message, which is then put before the prompt in all further requests."""
+        has_system = any(message.role == "system" for message in sent)
+        if not has_system or not rejects_system_messages(status, complaint):
+            return False
+        if not self._folded:
+            _log.warning("%s does not accept a system message; its text is put before the prompt", self._model)
+        self._folded = True
+        return True
 
 
 GENERATION_FAILED = "generation_failed"

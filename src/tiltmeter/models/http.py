@@ -42,7 +42,6 @@ from tiltmeter.models.base import (
     NamedModel,
     Sampling,
     check_options,
-    fold_system,
     request_parameters,
     split_system,
     token_count,
@@ -52,6 +51,7 @@ from tiltmeter.models.endpoints import (
     ENDPOINTS,
     Complaint,
     EndpointKey,
+    SystemMessages,
     base_of,
     checked_url,
     clean,
@@ -59,7 +59,6 @@ from tiltmeter.models.endpoints import (
     key_from_environment,
     model_error,
     read_complaint,
-    rejects_system_messages,
 )
 from tiltmeter.models.event_streams import reason_text
 from tiltmeter.models.served import with_served
@@ -130,7 +129,7 @@ class HttpModel(NamedModel, ABC):
         self._answered = False
         """Whether the endpoint has answered a request, with any status."""
         self._rejected: set[str] = set()
-        self._folds_system = False
+        self._system = SystemMessages(self.name)
         """Whether system messages are put before the prompt, because the endpoint rejects them."""
 
     async def __aenter__(self) -> Self:
@@ -156,11 +155,11 @@ class HttpModel(NamedModel, ABC):
         """Answer `messages` with one request.
 
         If the endpoint rejects the request because of a parameter or a system message (not charged), the request is adapted and sent
-        again; the adaptation is kept for later requests: see `_adapt` and `_fold_next`.
+        again; the adaptation is kept for later requests: see `_adapt` and `SystemMessages`.
         """
         for _ in range(_MOST_ADAPTATIONS):
-            folds = self._folds_system
-            payload = self._payload(fold_system(messages) if folds else messages, request_parameters(sampling, sample) | {"stream": False})
+            sent = self._system.sent(messages)
+            payload = self._payload(sent, request_parameters(sampling, sample) | {"stream": False})
             payload = {name: value for name, value in payload.items() if name not in self._rejected}
             started = perf_counter()
             status, headers, raw = await self._post(json.dumps(payload | dict(sampling.extra)).encode())
@@ -170,10 +169,9 @@ class HttpModel(NamedModel, ABC):
                 choices = payload.get("guided_choice") or found_at(payload, "structured_outputs", "choice") or ()
                 return replace(outcome, text=json.dumps({"answer": outcome.text})) if outcome.text in choices else outcome
             complaint, code = outcome.complaint, outcome.status or (200 if _is_success(status) else status)
-            has_system = not folds and any(message.role == "system" for message in messages)
-            if has_system and rejects_system_messages(code, complaint):
-                self._fold_next()
-            elif code not in (400, 422) or not self._adapt(payload, complaint, code):
+            if self._system.fold_if_rejected(sent, code, complaint):
+                continue
+            if code not in (400, 422) or not self._adapt(payload, complaint, code):
                 raise self._error(status, headers, complaint, code)
         raise ModelError("bad_request", f"{self.place} does not accept any form of this request", scope="fatal", status=400)
 
@@ -211,12 +209,6 @@ class HttpModel(NamedModel, ABC):
         if failure.complaint.flagged and (inside or failure.status in (None, *_FILTER_STATUSES)):
             return Completion(None, "content_filter", refusal=self._clean(failure.complaint.message), latency=latency)
         return failure
-
-    def _fold_next(self) -> None:
-        """Put the system message before the prompt in all further requests, and say so once."""
-        if not self._folds_system:
-            _log.warning("%s does not accept a system message; its text is put before the prompt", self.name)
-        self._folds_system = True
 
     @abstractmethod
     def _headers(self) -> dict[str, str]:

@@ -99,9 +99,8 @@ def first_turns(read: Callable[..., DataFrame], answer: Series, *factors: Series
     """
     found = read(answer, *factors)
     patterns = [row.find for row in tables("writing")["turns"].values()]
-    parts = DataFrame({"answer": answer.cast(String)}).select(pl.coalesce(col.answer.str.extract(pattern) for pattern in patterns))[
-        "answer"
-    ]
+    first_turn = pl.coalesce(col.answer.str.extract(pattern) for pattern in patterns)
+    parts = DataFrame({"answer": answer.cast(String)}).select(first_turn)["answer"]
     unread = DataFrame({"part": parts, "outcome": found["outcome"]}).select(when(outcome="unreadable").then("part"))["part"]
     return read_again(read, unread, *factors, first=found)
 
