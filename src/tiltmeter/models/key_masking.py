@@ -49,14 +49,19 @@ def keys_masked(answering: Callable[_Parameters, Awaitable[_Outcome]]) -> Callab
 
 def _with_masked_texts(completion: Completion) -> Completion:
     values = {field.name: getattr(completion, field.name) for field in fields(completion)}
-    masked: dict[str, Any] = {name: without_keys(value) for name, value in values.items() if isinstance(value, str)}
+    keys = _keys_of_environment()
+    masked: dict[str, Any] = {name: _masked(value, keys) for name, value in values.items() if isinstance(value, str)}
     changed = {name: text for name, text in masked.items() if text != values[name]}
     return replace(completion, **changed) if changed else completion
 
 
 def without_keys(text: str) -> str:
     """Return a text with every key masked, also if it is reversed, percent-encoded or part of Base64."""
-    for plain, escaped in _patterns(tuple(_keys_of_environment())):
+    return _masked(text, _keys_of_environment())
+
+
+def _masked(text: str, keys: tuple[str, ...]) -> str:
+    for plain, escaped in _patterns(keys):
         for form in plain:
             if form in text:
                 text = text.replace(form, MASK)
@@ -67,7 +72,7 @@ def without_keys(text: str) -> str:
 
 def column_without_keys(texts: Series) -> Series:
     """Return texts with every key masked as by `without_keys`."""
-    forms = [form for plain, _ in _patterns(tuple(_keys_of_environment())) for form in plain]
+    forms = [form for plain, _ in _patterns(_keys_of_environment()) for form in plain]
     if not forms:
         return texts
     suspected = (texts.str.contains_any(forms) | texts.str.contains("%", literal=True)).fill_null(False)
@@ -77,13 +82,10 @@ def column_without_keys(texts: Series) -> Series:
     return texts.clone().scatter(suspected.arg_true(), masked)
 
 
-def _keys_of_environment() -> Iterable[str]:
-    """Yield the values of environment variables that hold keys; short ones and words, such as a placeholder for a key, are omitted."""
-    for name, written in os.environ.items():
-        value = written.strip()  # as it is sent
-        shortest = SHORTEST_OF_LETTERS if value.isalpha() else SHORTEST
-        if len(value) >= shortest and _names_key(name):
-            yield value
+def _keys_of_environment() -> tuple[str, ...]:
+    """Return the values of environment variables that hold keys; short ones and words, such as a placeholder for a key, are omitted."""
+    keys = (written.strip() for name, written in os.environ.items() if _names_key(name))  # as they are sent
+    return tuple(key for key in keys if len(key) >= (SHORTEST_OF_LETTERS if key.isalpha() else SHORTEST))
 
 
 @lru_cache(4096)

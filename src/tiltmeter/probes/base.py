@@ -319,8 +319,11 @@ class Probe(MeasuredPart):
         outcome = self.measure(answers, settings)["outcome"]
         if settings.params.get("unread") == JUDGED:
             return outcome.replace("unreadable", "answered")
-        declined = self.under("default").read(answers)["outcome"] == "refused"
-        return pl.select(when((outcome == "unreadable") & declined).then(lit("refused")).otherwise(outcome)).to_series()
+        unread = (outcome == "unreadable").arg_true()
+        if not len(unread):
+            return outcome
+        read_again = self.under("default").read(answers[unread])["outcome"]
+        return outcome.scatter(unread.filter(read_again == "refused"), "refused")
 
     def _read_again(self, measured: DataFrame, answers: DataFrame, judge: Judge) -> DataFrame:
         """Let a judge read what the rules left unread; the column `second_reader` names it where it gave a label or saw a refusal."""
