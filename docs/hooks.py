@@ -34,9 +34,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def _probes() -> dict[str, Any]:
-    from tiltmeter import registry
+    from tiltmeter.probes import PROBES
 
-    return {name: registry.load("probes", name) for name in registry.names("probes")}
+    return {name: PROBES.load(name) for name in PROBES.names()}
 
 
 def _title(name: str) -> str:

@@ -105,7 +105,7 @@ def make(folder: Path, mentions: int, strings: int) -> None:
 
 def unify(folder: Path, strings: int) -> dict[str, Any]:
     """The map of concepts of the `strings` first phrases."""
-    from tiltmeter.associations.unifying import unify
+    from tiltmeter.associations.concepts import unify
 
     phrases = pl.read_parquet(folder / "phrases.parquet").head(strings)
     vectors = np.load(folder / "vectors.npy", mmap_mode="r")[:strings].copy()
@@ -186,7 +186,7 @@ FORMS = {
 
 def against_original(folder: Path, form: str, mentions: int) -> dict[str, Any]:
     """Both merges on the mentions of one location category, embeddings given; ours begins with the mentions as well."""
-    from tiltmeter.associations.unifying import unify
+    from tiltmeter.associations.concepts import unify
 
     merge, words = FORMS[form]
     spoken = pl.read_parquet(folder / "mentions.parquet")["phrase"].head(mentions)

@@ -23,24 +23,25 @@ from typing import Any
 import polars as pl
 
 import tiltmeter as tm
-from tiltmeter import registry, stats
+from tiltmeter import stats
 from tiltmeter.datasets import Library
 from tiltmeter.errors import ConstrainedRefusals
 from tiltmeter.models import Model, create_model
 from tiltmeter.probes import Probe
-from tiltmeter.probes.paper_suite import SUITE
+from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes.suite import SUITE
 from tiltmeter.runs.refusals import MARGIN
 from tiltmeter.study import Settings
 
 
 def probes_with_lists() -> list[str]:
     """Return the names of the probes whose answers can be constrained."""
-    return [name for name in SUITE if registry.load("probes", name).allowed_answers]
+    return [name for name in SUITE if PROBES.load(name).allowed_answers]
 
 
 def items_for(name: str, prompts: int) -> int:
     """Return the number of items of a probe that have at least so many prompts."""
-    probe: Probe = registry.load("probes", name)
+    probe: Probe = PROBES.load(name)
     design = probe.design(Library.default(), Settings())
     per_item = design.height / design["item"].n_unique()
     return min(design["item"].n_unique(), math.ceil(prompts / per_item))

@@ -100,8 +100,8 @@ def study(factor: int, url: str, folder: Path) -> dict[str, Any]:
 def concepts(factor: int, folder: Path) -> dict[str, Any]:
     """Unify and test `factor` hundredths of a study of associations of the published size."""
     from perf import associations
+    from tiltmeter.associations.concepts import unify
     from tiltmeter.associations.significance import find_associations
-    from tiltmeter.associations.unifying import unify
 
     strings, mentions = 1000 * factor, 3850 * factor
     associations.make(folder, mentions, strings)
@@ -121,7 +121,7 @@ def concepts(factor: int, folder: Path) -> dict[str, Any]:
 
 def diagnosis(factor: int) -> dict[str, Any]:
     """Diagnose `factor` times a frame of 1,575 prompts in 21 groups, ten columns, 100 resamples and permutations."""
-    from tiltmeter.benchmarks.diagnosis import diagnose
+    from tiltmeter.benchmarks.findings import diagnose
 
     rng, groups, units = np.random.default_rng(3), 21, 75 * factor
     columns = {f"g{number}": rng.beta(2, 2, groups * units) for number in range(10)}

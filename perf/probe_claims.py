@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tiltmeter import registry
 from tiltmeter.arrays import Floats
 from tiltmeter.blocks import MARKS
 from tiltmeter.datasets import Library
 from tiltmeter.probes import analysis
-from tiltmeter.probes.metric import DEFAULT, Sums, Values
+from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes.metrics import DEFAULT, Sums, Values
 from tiltmeter.study import Settings
 
 EFFECTS = {"clusters": 0.4, "wordings": 0.2, "items": 0.5}
@@ -122,7 +122,7 @@ class Studied:
     """One probe at one size: its design, and studies of it."""
 
     def __init__(self, name: str, size: str, resamples: int) -> None:
-        self.probe = registry.load("probes", name)
+        self.probe = PROBES.load(name)
         self.settings = Settings(limit=self.probe.sizes.get(size), resamples=resamples)
         self.design = self.probe.design(Library.default(), self.settings)
         design = self.design.drop("prompt", "system")
@@ -214,7 +214,7 @@ class Studied:
 
     def inventories(self, lists: tuple[str, ...]) -> tuple[str, ...]:
         """Return the names of the word lists of the probe's columns."""
-        from tiltmeter.probes.business_vocabulary import INVENTORIES
+        from tiltmeter.probes.genderbench.business_vocabulary import INVENTORIES
 
         return tuple(INVENTORIES)
 
@@ -285,7 +285,7 @@ def dials_of(studied: Studied, metric: str, sds: dict[str, float]) -> dict[str, 
 def tasks(what: str, size: str, only: list[str]) -> Iterator[tuple[str, str]]:
     """Yield the probes and their key metrics."""
     for name in only or GENERATORS:
-        for metric in registry.load("probes", name).metrics:
+        for metric in PROBES.load(name).metrics:
             if metric.key:
                 yield name, metric.name
 

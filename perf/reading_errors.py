@@ -21,13 +21,14 @@ import polars as pl
 from polars import col
 
 from tiltmeter.datasets import Library
-from tiltmeter.labelling import draw_rows
+from tiltmeter.labelling.samples import draw_rows
 from tiltmeter.probes import Probe
-from tiltmeter.probes.base import Card, Readers
-from tiltmeter.probes.metric import Metric, Sums, Values
+from tiltmeter.probes.metrics import Metric, Sums, Values
+from tiltmeter.probes.parts import Card, Readers
 from tiltmeter.probes.shared import label_sums, per_item, rate
+from tiltmeter.schema import LABELS, conform
 from tiltmeter.stats import ratio
-from tiltmeter.study import LABELS, Settings, conform
+from tiltmeter.study import Settings
 
 ITEMS = 500
 """Items of each group."""

@@ -30,7 +30,7 @@ LEAST = 0.10
 def truth_of(model: str, category: str, bias: float, design: pl.DataFrame) -> pl.DataFrame:
     """`concept`, `identity`, `effect` of everything planted on an identity of the category."""
     if model.startswith("sim/"):
-        from tiltmeter.associations.planted_concepts import planted_associations
+        from tiltmeter.associations.simulation import planted_associations
         from tiltmeter.models.sim import Dials
 
         found = planted_associations(design, Dials(stereotypical_reasoning=bias).mapping())

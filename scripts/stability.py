@@ -9,7 +9,7 @@ from generated import write_or_check
 
 import tiltmeter
 from tiltmeter import api, errors, study
-from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
+from tiltmeter.benchmarks.tables import BENCHMARK
 from tiltmeter.engine.database import SCHEMA
 from tiltmeter.runs.resolving import StudyDocument
 

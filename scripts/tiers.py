@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from generated import write_or_check
 
 from tiltmeter.blocks import MARKS, Band
-from tiltmeter.probes.metric import DEFAULT, GENDERBENCH
-from tiltmeter.probes.paper_suite import SUITE, load_probe
+from tiltmeter.probes.listing import load_probe
+from tiltmeter.probes.metrics import DEFAULT, GENDERBENCH
+from tiltmeter.probes.suite import SUITE
 
 Tiers = tuple[Band, ...]
 Rows = Mapping[Tiers, Sequence[tuple[str, str]]]

@@ -17,23 +17,12 @@ from numpy.typing import NDArray
 from tiltmeter import readers, stats
 from tiltmeter.blocks import Block, Column, Headline, IntervalRow, Intervals, Table, Text
 from tiltmeter.datasets import Library
+from tiltmeter.designs.subsampling import keep_limit
 from tiltmeter.errors import InputError
 from tiltmeter.models import Sampling
-from tiltmeter.study import (
-    DESIGN,
-    NO_TOOLS,
-    OUTCOMES,
-    Definition,
-    MeasuredPart,
-    ReportView,
-    Settings,
-    Study,
-    Tools,
-    as_findings,
-    conform,
-    sql_where,
-)
-from tiltmeter.subsampling import keep_limit
+from tiltmeter.readers.outcomes import OUTCOMES
+from tiltmeter.schema import DESIGN, conform, sql_where
+from tiltmeter.study import NO_TOOLS, Definition, MeasuredPart, ReportView, Settings, Study, Tools, as_findings
 
 GROUPS = {"female": "She", "male": "He"}
 JOBS = ("a nurse", "an engineer", "a teacher", "a driver", "a cook", "an accountant", "a cleaner", "a lawyer", "a clerk", "a librarian")

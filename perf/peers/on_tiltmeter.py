@@ -10,7 +10,7 @@ from typing import Any
 import tiltmeter as tm
 import tiltmeter.api  # imports are not what is measured: all that a run needs
 import tiltmeter.models.http
-import tiltmeter.probes.bbq
+import tiltmeter.probes.genderbench.bbq
 import tiltmeter.runs.study_run
 from tiltmeter.engine import Limits
 

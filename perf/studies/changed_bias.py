@@ -19,11 +19,11 @@ from scipy.special import ndtr
 
 from perf.studies.compared_models import view_of
 from perf.studies.study import CODE_OF_PROBES, Claim
-from tiltmeter import registry
 from tiltmeter.arrays import Floats, Integers
 from tiltmeter.comparing import judged_differences
 from tiltmeter.datasets import Library
 from tiltmeter.probes import Probe
+from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
 QUESTION: Final = "Is a model called better or worse if its bias has the same size, and worse if its bias is larger?"
@@ -174,7 +174,7 @@ def compared(probe: Probe, rows: pl.DataFrame, pair: Pair, seed: int) -> dict[st
 def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
     """Return the claims about one kind of pairs."""
     pair = PAIRS[case]
-    probe = registry.load("probes", pair.probe)
+    probe = PROBES.load(pair.probe)
     design = probe.design(Library.default(), SIZES[pair.probe])
     rows = design.drop("prompt", "system").with_columns(repetition=pl.lit(0, pl.Int16), model=pl.lit("own"), outcome=pl.lit("answered"))
     differences = pl.DataFrame([compared(probe, rows, pair, seed) for seed in range(studies)], infer_schema_length=None)

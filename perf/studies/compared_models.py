@@ -13,10 +13,10 @@ from typing import Final, cast
 import polars as pl
 
 from perf.studies.study import CODE_OF_PROBES, Claim, planted, simulated_measures
-from tiltmeter import registry
 from tiltmeter.comparing import judged_differences
 from tiltmeter.datasets import Library
 from tiltmeter.probes import Probe
+from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import NotRun, RunView, Settings
 
 QUESTION: Final = "Is a planted difference of two models found, and does the same model twice differ in nothing?"
@@ -50,7 +50,7 @@ def view_of(measures: pl.DataFrame) -> RunView:
 def designed_probes(settings: Settings) -> Probes:
     """Return all probes, each with its design."""
     library = Library.default()
-    probes = {name: registry.load("probes", name) for name in registry.names("probes")}
+    probes = {name: PROBES.load(name) for name in PROBES.names()}
     return {name: (probe, probe.design(library, settings)) for name, probe in probes.items()}
 
 

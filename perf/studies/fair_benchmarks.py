@@ -22,14 +22,15 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from perf.studies.study import Claim
-from tiltmeter.benchmarks import suite
-from tiltmeter.benchmarks.benchmark_parts import Answers, BenchmarkPart, builtin_part
+from tiltmeter.benchmarks.parts import Answers, BenchmarkPart, builtin_part
+from tiltmeter.benchmarks.suite import suite
 from tiltmeter.blocks import Block, Callout, Headline, Intervals
 from tiltmeter.datasets import Library
-from tiltmeter.study import EXAMPLES, NO_TOOLS, SHOWN_BELOW, Settings
+from tiltmeter.schema import EXAMPLES, SHOWN_BELOW
+from tiltmeter.study import NO_TOOLS, Settings
 
 QUESTION: Final = "Is no bias of a fair model stated on the first screen of g20, and is a bias stated that is twice as large as plan says?"
-CODE: Final = ("benchmarks", "features", "stats", "study", "subsampling", "arrays", "readers", "blocks", "quantities")
+CODE: Final = ("benchmarks", "features", "stats", "schema", "study", "designs", "arrays", "readers", "blocks", "quantities")
 ERRORS: Final = 0.05
 """Promised share of fair models of which a bias is stated. In a study, the share must be below the 95% quantile of its distribution."""
 PARAMS: Final = {"roles": "none", "statistics": "mean,selection_rate"}
@@ -194,7 +195,7 @@ def first_screen(part: BenchmarkPart, answers: pl.DataFrame, seed: int) -> list[
 
 
 def _no_further() -> pl.DataFrame:
-    from tiltmeter.benchmarks.benchmark_parts import FURTHER
+    from tiltmeter.benchmarks.parts import FURTHER
 
     return pl.DataFrame(schema=FURTHER)
 

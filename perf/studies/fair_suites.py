@@ -21,12 +21,13 @@ import polars as pl
 
 from perf.probe_claims import EFFECTS, GENERATORS, Studied
 from perf.studies.study import CODE_OF_PROBES, Claim
-from tiltmeter import registry
 from tiltmeter.blocks import Headline, Text
-from tiltmeter.probes.metric import NamedMetric
+from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes.metrics import NamedMetric
 from tiltmeter.probes.presentation import present
 from tiltmeter.runs.pipeline import with_q
-from tiltmeter.study import GRADES, SHOWN_BELOW, Settings, as_findings, conform
+from tiltmeter.schema import GRADES, SHOWN_BELOW, conform
+from tiltmeter.study import Settings, as_findings
 
 QUESTION: Final = "How often does the first screen state a bias of a fair model, and is a planted bias stated?"
 CODE: Final = (*CODE_OF_PROBES, "runs.pipeline", "blocks", "quantities")
@@ -96,7 +97,7 @@ def tables_of(studied: Studied, measures: pl.DataFrame, seed: int) -> Tables:
 
 def accusations(findings: pl.DataFrame, grades: pl.DataFrame) -> list[str]:
     """Return the sentences of the first screen that state a bias."""
-    titles = {name: registry.load("probes", name).title for name in findings["part"].unique()}
+    titles = {name: PROBES.load(name).title for name in findings["part"].unique()}
     blocks = present(View(findings, grades, titles))
     headlines = [block for block in blocks if isinstance(block, Headline)]
     sentences = [sentence for block in headlines for sentence in (block.text, block.detail)]

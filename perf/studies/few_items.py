@@ -6,9 +6,9 @@ import dataclasses
 from typing import Final, NamedTuple
 
 from perf.studies.study import CODE_OF_PROBES, Claim, findings_of_studies, planted
-from tiltmeter import registry
 from tiltmeter.datasets import Library
-from tiltmeter.probes.direct import SLIP
+from tiltmeter.probes.genderbench.direct import SLIP
+from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
 QUESTION: Final = "Do 95% intervals of small studies contain the true value, where many strata have a single item, or a share is rare?"
@@ -41,7 +41,7 @@ CASES: Final = tuple(BY_PROBE)
 def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
     """Return the coverage of the metric of one probe."""
     small = BY_PROBE[case]
-    probe = registry.load("probes", case)
+    probe = PROBES.load(case)
     true_value = probe.true_values(planted(small.bias))[small.metric]
     settings = Settings(limit=small.items, resamples=300)
     design = probe.design(Library.default(), settings)

@@ -18,12 +18,13 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from perf.studies.study import CODE_OF_PROBES, Claim
-from tiltmeter import registry
 from tiltmeter.arrays import Booleans, Index
 from tiltmeter.datasets import Library
-from tiltmeter.labelling import draw_rows
+from tiltmeter.labelling.samples import draw_rows
 from tiltmeter.probes import Probe
-from tiltmeter.study import LABELS, Settings, conform
+from tiltmeter.probes.listing import PROBES
+from tiltmeter.schema import LABELS, conform
+from tiltmeter.study import Settings
 
 QUESTION: Final = "Do labels of 200 responses create a difference between genders that is not there, and do intervals contain a true one?"
 CODE: Final = (*CODE_OF_PROBES, "labelling")
@@ -73,7 +74,7 @@ class Generator:
 
     def __init__(self, case: Case) -> None:
         self.case = case
-        self.probe: Probe = registry.load("probes", case.probe)
+        self.probe: Probe = PROBES.load(case.probe)
         settings = Settings(limit=self.probe.sizes["standard"], params={"wording": "plain"})
         design = self.probe.design(Library.default(), settings).drop("prompt", "system")
         self.attempts = design.with_columns(

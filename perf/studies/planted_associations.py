@@ -14,8 +14,8 @@ import polars as pl
 from perf.studies.study import Claim
 from tiltmeter.arrays import Floats
 from tiltmeter.associations.design import load_grid, make_design
-from tiltmeter.associations.planted_concepts import planted_associations, planted_stories
 from tiltmeter.associations.significance import find_associations
+from tiltmeter.associations.simulation import planted_associations, planted_stories
 from tiltmeter.models.sim import Dials
 from tiltmeter.study import Settings
 
@@ -26,12 +26,13 @@ CODE: Final = (
     "associations.design",
     "associations.grids",
     "associations.names",
-    "associations.planted_concepts",
-    "associations.stage_tables",
+    "associations.simulation",
+    "associations.tables",
     "models.sim",
     "stats",
+    "schema",
     "study",
-    "subsampling",
+    "designs",
     "arrays",
 )
 STUDIES: Final = 20

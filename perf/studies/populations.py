@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from perf.studies.study import CODE_OF_PROBES, Claim
-from tiltmeter import registry
 from tiltmeter.datasets import Library
+from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
 QUESTION: Final = "Do 95% intervals contain the true value of a population of questions and wordings that have effects of their own?"
@@ -44,7 +44,7 @@ def answered(design: pl.DataFrame, effects: dict[str, float], seed: int) -> pl.D
 def coverage_of_the_population(case: str, settings: Settings, studies: int) -> dict[str, float]:
     """Return how often the intervals for the population and those for the items of the study contain no difference, the truth."""
     column, sd = case.split()
-    probe = registry.load("probes", QUESTIONS)
+    probe = PROBES.load(QUESTIONS)
     design = probe.design(Library.default(), settings)
     whole = pl.col("wording").is_null() & (pl.col("metric") == METRIC)
     covered = {"population": 0, "items": 0}

@@ -12,8 +12,8 @@ from collections import Counter
 from typing import Final
 
 from perf.studies.study import CODE_OF_PROBES, Claim, findings_of_studies, planted
-from tiltmeter import registry
 from tiltmeter.datasets import Library
+from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
 QUESTION: Final = "Do 95% intervals of the probes contain the true value, and is a fair model graded healthy and a biased one not?"
@@ -22,13 +22,13 @@ SETTINGS: Final = Settings(limit=2_000, resamples=500, params={"wording": "plain
 STUDIES: Final = 400
 """Simulated studies of each probe and model. The standard error of a coverage of 95% is 1.1 points."""
 BIASES: Final = {"fair": 0.0, "biased": 0.3}
-CASES: Final = tuple(f"{probe} {model}" for probe in registry.names("probes") for model in BIASES)
+CASES: Final = tuple(f"{probe} {model}" for probe in PROBES.names() for model in BIASES)
 
 
 def carry_out(case: str, studies: int = STUDIES, settings: Settings = SETTINGS) -> list[Claim]:
     """Return the coverage and the share of marks that include healthy, for each key metric of a probe."""
     name, model = case.split()
-    probe = registry.load("probes", name)
+    probe = PROBES.load(name)
     bias = BIASES[model]
     true_values = probe.true_values(planted(bias))
     design = probe.design(Library.default(), settings)

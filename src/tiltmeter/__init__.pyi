@@ -34,4 +34,5 @@ from .exports import export as export
 from .gating import Verdict as Verdict
 from .runs import Plan as Plan, Run as Run, load as load
 from .runs.caveats import caveats as caveats
-from .study import Finding as Finding, Part as Part, Study as Study
+from .schema import Finding as Finding
+from .study import Part as Part, Study as Study

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from polars import DataFrame
 
-from tiltmeter import listings, runs
+from tiltmeter import runs
 from tiltmeter.datasets import Library, first_use_notice
 from tiltmeter.engine import NOTEBOOK, Limits, Prices, in_notebook
-from tiltmeter.errors import InputError
+from tiltmeter.errors import InputError, check_known
+from tiltmeter.files.paths import is_file
 from tiltmeter.models import Sampling
-from tiltmeter.paths import is_file
-from tiltmeter.registry import check_known
-from tiltmeter.runs import AskedModel, Asking, Judging, Plan, Run, runs_root
+from tiltmeter.runs import AskedModel, Asking, Judging, Plan, Run, listings, runs_root
 from tiltmeter.runs.asked_models import as_text, mapping
 from tiltmeter.runs.resolving import Asked
 
@@ -61,7 +60,7 @@ def list_studies() -> DataFrame:
     >>> tm.list_studies()["study"].to_list()[:3]
     ['genderbench', 'associations', 'benchmarks']
     """
-    return DataFrame(listings.studies())
+    return DataFrame(listings.list_studies())
 
 
 def list_probes() -> DataFrame:
@@ -83,7 +82,7 @@ def list_probes() -> DataFrame:
     >>> tm.list_probes().filter(study="genderbench/gest")["title"].item()
     'Who said it'
     """
-    return DataFrame(listings.probes())
+    return DataFrame(listings.list_probes())
 
 
 def list_models() -> DataFrame:
@@ -106,7 +105,7 @@ def list_models() -> DataFrame:
     >>> tm.list_models().filter(model="openai/...")["key from"].item()
     'OPENAI_API_KEY'
     """
-    return DataFrame(listings.models())
+    return DataFrame(listings.list_models())
 
 
 # -- measuring --------------------------------------------------------------------------------------------------------
@@ -614,20 +613,20 @@ def label(
     >>> tm.label(run, labels=filled, annotator="anna")["wrong"].item(0)
     0.0
     """
-    from tiltmeter import labelling
+    from tiltmeter.labelling import samples
 
     if labels is not None and judge is not None:
         raise InputError("labels and a judge cannot be combined; give one of them")
     opened = runs.load(run)
     judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options)).opened(Sampling(temperature=0.0, max_tokens=256))
     if labels is None:
-        rows = labelling.sample(opened, n, part, model, run_code=run_code)
+        rows = samples.sample(opened, n, part, model, run_code=run_code)
         if judging is None:
             return rows
-        labelling.judge_labels(opened, rows, judging, _asking(None, journal, display, None, None), run_code=run_code)
+        samples.judge_labels(opened, rows, judging, _asking(None, journal, display, None, None), run_code=run_code)
     else:
-        labelling.add_labels(opened, labelling.filled_in(labels), annotator, run_code=run_code)
-    return labelling.reanalyse(opened, run_code=run_code).reading_quality
+        samples.add_labels(opened, samples.filled_in(labels), annotator, run_code=run_code)
+    return samples.reanalyse(opened, run_code=run_code).reading_quality
 
 
 def gate(

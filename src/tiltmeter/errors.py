@@ -6,7 +6,7 @@ Messages never contain API keys, because they are built from names and places, n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import ClassVar
 
@@ -21,6 +21,8 @@ EXIT_UNDECIDED = 5
 
 _BEGINNING, _END = 400, 180
 """Number of characters kept at the beginning (which names the place) and end (which names the remedy) of a very long message."""
+_FEW_NAMES = 20
+"""So many names are listed in a message."""
 
 
 class TiltmeterError(Exception):
@@ -48,6 +50,25 @@ class ProviderError(TiltmeterError):
 
 class UnanswerableError(ProviderError):
     """The model gives no responses, and will not when asked again, until the user changes something: the key, the model, the prompts."""
+
+
+def did_you_mean(unknown: str, names: Sequence[str], likeness: float = 0.5) -> str:
+    """Return a hint for an error message: the closest names (of at least this similarity), or all names if they are few."""
+    import difflib  # lazy, because only messages about mistakes need it
+
+    closest = difflib.get_close_matches(unknown, names, n=3, cutoff=likeness)
+    if closest:
+        return f"did you mean {' or '.join(closest)}?"
+    if len(names) <= _FEW_NAMES:
+        return f"known: {', '.join(names)}"
+    return f"there are {len(names)} known names"
+
+
+def check_known(name: str, names: Iterable[str], problem: str, remedy: str = "") -> None:
+    """Raise InputError if a name is unknown; the message is `problem`, followed by the closest names and `remedy`."""
+    listed = list(names)
+    if name not in listed:
+        raise InputError(f"{problem}: {did_you_mean(name, listed)}{remedy}")
 
 
 @contextmanager

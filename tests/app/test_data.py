@@ -15,7 +15,7 @@ from tiltmeter.app.response_pages import counterparts, detail, sentences
 from tiltmeter.blocks import RANGES
 from tiltmeter.errors import InputError
 from tiltmeter.runs import load
-from tiltmeter.study import NAMED, metric_name
+from tiltmeter.schema import NAMED, metric_name
 
 pytestmark = pytest.mark.verify
 

@@ -22,9 +22,9 @@ from playwright import sync_api
 from sklearn.metrics import cohen_kappa_score
 
 from support.commands import begin, call, user_environment
-from tiltmeter.labelling import sample
+from tiltmeter.files.writing import only_writer
+from tiltmeter.labelling.samples import sample
 from tiltmeter.runs import load
-from tiltmeter.safe_writing import only_writer
 
 from .conftest import HOSTILE, IMAGE, LINK
 from .test_explorer import Visit, browser, free_port, stop

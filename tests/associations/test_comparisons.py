@@ -12,9 +12,9 @@ from scipy.stats import binom
 
 from conftest import Tiltmeter
 from tiltmeter.associations.significance import find_associations, shuffled_counts
-from tiltmeter.associations.stage_tables import LISTS
+from tiltmeter.associations.tables import LISTS
 from tiltmeter.runs import load
-from tiltmeter.study import conform
+from tiltmeter.schema import conform
 
 
 def lists_of(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

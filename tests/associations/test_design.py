@@ -14,7 +14,8 @@ from hypothesis import given, settings as trials, strategies as st
 
 from tiltmeter.associations.design import ALIGNED, FACTORS, VECTORS, WITHIN_TYPE, Grid, check_design, load_grid, make_design
 from tiltmeter.errors import InputError
-from tiltmeter.study import DESIGN, Settings
+from tiltmeter.schema import DESIGN
+from tiltmeter.study import Settings
 
 CATEGORIES = ("gender", "race", "religions")
 TWO = ("two", "balanced", "negative", "open_box")

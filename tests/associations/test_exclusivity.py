@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from tiltmeter.associations.definitions import DEFAULT, DEFINITIONS, PAPER, rules_of
 from tiltmeter.associations.exclusivity import drop_exclusive, exclusive_by_judge, exclusive_by_terms
-from tiltmeter.associations.stage_tables import EXCLUSIVE, JUDGEMENTS
+from tiltmeter.associations.tables import EXCLUSIVE, JUDGEMENTS
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message
 

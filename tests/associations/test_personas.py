@@ -10,13 +10,13 @@ from typing import NamedTuple
 import polars as pl
 import pytest
 
+from tiltmeter.associations.extraction_words import extract
 from tiltmeter.associations.families import unify_words
+from tiltmeter.associations.parts import counted
 from tiltmeter.associations.significance import find_associations
-from tiltmeter.associations.stage_tables import STORIES
-from tiltmeter.associations.story_parts import counted
-from tiltmeter.associations.words import extract
+from tiltmeter.associations.tables import STORIES
 from tiltmeter.readers.content_words import word_lists
-from tiltmeter.study import conform
+from tiltmeter.schema import conform
 
 pytestmark = pytest.mark.verify
 

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import polars as pl
 import pytest
 
-from tiltmeter.associations import suite
-from tiltmeter.associations.association_blocks import FEW, LONGEST, TOP
-from tiltmeter.associations.stage_tables import DEFINITIONAL, FOUND
+from tiltmeter.associations.presentation import FEW, LONGEST, TOP
+from tiltmeter.associations.suite import suite
+from tiltmeter.associations.tables import DEFINITIONAL, FOUND
 from tiltmeter.blocks import Block, Callout, Details, Heading, Headline, Heatmap, Pairs, Responses, Table, Text
-from tiltmeter.study import EXAMPLES, FINDINGS, conform
+from tiltmeter.schema import EXAMPLES, FINDINGS, conform
 
 Row = dict[str, Any]
 Shape = TypeVar("Shape")

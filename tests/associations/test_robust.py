@@ -11,8 +11,8 @@ from tiltmeter.associations.definitions import DEFAULT
 from tiltmeter.associations.significance import FEWEST_NAMES, find_associations, speaks_of_names
 from tiltmeter.associations.significance.counts import EVERYONE, Incidence, blocks_of, incidence_of, ranking_of
 from tiltmeter.associations.significance.robust import clusters_of, robust_difference
-from tiltmeter.associations.stage_tables import LISTS
-from tiltmeter.study import conform
+from tiltmeter.associations.tables import LISTS
+from tiltmeter.schema import conform
 
 PLACES = ("bank", "gym", "school")
 

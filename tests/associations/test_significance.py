@@ -16,10 +16,10 @@ from tiltmeter.associations.definitions import DEFINITIONS, rules_of
 from tiltmeter.associations.significance import compare_counts, find_associations, permutation_p, shuffled_counts
 from tiltmeter.associations.significance.counts import incidence_of
 from tiltmeter.associations.significance.discovery import halves_of
-from tiltmeter.associations.stage_tables import ASSOCIATIONS, LISTS
+from tiltmeter.associations.tables import ASSOCIATIONS, LISTS
 from tiltmeter.errors import InputError
+from tiltmeter.schema import conform
 from tiltmeter.stats import greater, log_odds, rate_difference, stratified_greater, stratified_rate_difference
-from tiltmeter.study import conform
 
 List = tuple[str, str | None, Sequence[str | None]]  # identity, context, concepts
 

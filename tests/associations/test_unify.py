@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
+from tiltmeter.associations.concepts import unify
 from tiltmeter.associations.families import unify_words
-from tiltmeter.associations.unifying import unify
 from tiltmeter.errors import InputError
 
 METHODS = ("leader", "components", "average")
@@ -203,7 +203,7 @@ def test_nothing_to_unify_and_numbers_that_are_not_finite() -> None:
 
 
 def test_average_refuses_what_it_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiltmeter.associations.unifying.MOST_IN_COMPONENT", 3)
+    monkeypatch.setattr("tiltmeter.associations.concepts.MOST_IN_COMPONENT", 3)
     vectors = np.ones((4, 1), dtype=np.float32)
     with pytest.raises(InputError, match=r"4 phrases are connected.*increase the threshold"):
         unify(table(["a", "b", "c", "d"]), vectors, method="average")

@@ -19,7 +19,7 @@ from associations.conftest import Study
 from conftest import Tiltmeter
 from support import misbehaving
 from support.misbehaving import Behaviour, MisbehavingServer
-from tiltmeter.associations.planted_concepts import planted_associations
+from tiltmeter.associations.simulation import planted_associations
 from tiltmeter.blocks import Details, Table
 from tiltmeter.models import Message, Sampling
 from tiltmeter.models.sim import Dials, create

@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tiltmeter.associations.extraction_words import extract
 from tiltmeter.associations.families import unify_words
-from tiltmeter.associations.planted_concepts import CONCEPTS, SHARED_CONCEPTS
-from tiltmeter.associations.stage_tables import LISTS, MENTIONS, STORIES
-from tiltmeter.associations.story_parts import counted
+from tiltmeter.associations.parts import counted
+from tiltmeter.associations.simulation import CONCEPTS, SHARED_CONCEPTS
+from tiltmeter.associations.tables import LISTS, MENTIONS, STORIES
 from tiltmeter.associations.terms import conflict, load_terms, signed_roots
-from tiltmeter.associations.words import extract
 from tiltmeter.errors import InputError
 from tiltmeter.readers.content_words import phrases_of, sentences_of, words_of
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import tiltmeter as tm
-from tiltmeter.study import metric_name
+from tiltmeter.schema import metric_name
 
 DECIDED = "def hired(text):\n    return text.startswith('Yes')\n"
 RATIO = "ratio_selection_rate_hired"

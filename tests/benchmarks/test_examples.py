@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings as hypothesis_settings, strategies as st
 
 from benchmarks.conftest import Ran
-from tiltmeter.benchmarks.benchmark_parts import FURTHER, Answers
+from tiltmeter.benchmarks.parts import FURTHER, Answers
 from tiltmeter.datasets import Library
-from tiltmeter.study import EXAMPLES, FINDINGS, NO_TOOLS, Settings, conform, metric_name
+from tiltmeter.schema import EXAMPLES, FINDINGS, conform, metric_name
+from tiltmeter.study import NO_TOOLS, Settings
 
 
 class Given(Answers):

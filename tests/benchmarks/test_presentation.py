@@ -12,11 +12,11 @@ import pytest
 
 import tiltmeter as tm
 from support.wording import Wording
-from tiltmeter.benchmarks import suite
-from tiltmeter.benchmarks.benchmark_blocks import MOST, NO_BASELINES, WIDEST, WORDS
+from tiltmeter.benchmarks.presentation import MOST, NO_BASELINES, WIDEST, WORDS
+from tiltmeter.benchmarks.suite import suite
 from tiltmeter.blocks import Block, Callout, Column, Details, Headline, Heatmap, Intervals, Responses, Table, Text
 from tiltmeter.runs.opened_run import RunsView
-from tiltmeter.study import EXAMPLES, FINDINGS, conform
+from tiltmeter.schema import EXAMPLES, FINDINGS, conform
 
 BlockKind = TypeVar("BlockKind")
 

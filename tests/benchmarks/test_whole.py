@@ -21,11 +21,12 @@ from benchmarks.conftest import Ran
 from conftest import ROOT, Tiltmeter
 from support.simulated import running
 from support.true_tones import true_tones
-from tiltmeter.benchmarks.benchmark_parts import builtin_part
+from tiltmeter.benchmarks.parts import builtin_part
 from tiltmeter.datasets import Library
 from tiltmeter.models.sim import Dials, SimulatedModel
 from tiltmeter.runs import load
-from tiltmeter.study import NO_TOOLS, Settings, metric_name
+from tiltmeter.schema import metric_name
+from tiltmeter.study import NO_TOOLS, Settings
 
 TO_RUN = ("--display", "none", "--out", "run")
 G20 = ("run", "benchmarks/g20", "-m", "sim/biased")

@@ -17,7 +17,7 @@ HEAVY = ("polars", "numpy", "scipy", "sqlalchemy", "aiohttp", "altair", "jinja2"
         ("import tiltmeter.runs", ("pydantic",)),
         ("import tiltmeter.app, tiltmeter.cli.results_commands", ("streamlit", "polars", "sqlalchemy")),
         ("from tiltmeter.cli.application import app", HEAVY),
-        ("from tiltmeter import registry; registry.names('probes')", HEAVY),
+        ("from tiltmeter.probes import PROBES; PROBES.names()", HEAVY),
         ("from tiltmeter.cli.listing_commands import list_things; list_things('studies')", HEAVY),
         ("from tiltmeter.cli.listing_commands import list_things; list_things('probes')", [name for name in HEAVY if name != "polars"]),
     ],

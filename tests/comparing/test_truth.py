@@ -16,7 +16,8 @@ from perf.studies.compared_models import carry_out, view_of
 import tiltmeter as tm
 from tiltmeter.comparing import compare
 from tiltmeter.runs import Run, resolve
-from tiltmeter.study import Settings, metric_name
+from tiltmeter.schema import metric_name
+from tiltmeter.study import Settings
 
 pytestmark = pytest.mark.verify
 

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from tiltmeter.blocks import Table
 from tiltmeter.comparing import DIFFERENCES, VERDICTS, Comparison, judged_differences
 from tiltmeter.probes import one_sided, two_sided
-from tiltmeter.study import CONTRASTS, FINDINGS, GRADES
+from tiltmeter.schema import CONTRASTS, FINDINGS, GRADES
 
 
 def _metric(bands: Sequence[Any] | None, null: float | None, low: float | None, high: float | None) -> dict[str, Any]:

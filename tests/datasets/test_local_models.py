@@ -12,10 +12,10 @@ import pytest
 import tiltmeter as tm
 from conftest import Tiltmeter
 from support.data_sources import catalogue, record
-from tiltmeter.datasets import Library, load_catalogue, local_models
+from tiltmeter.datasets import Library, load_catalogue
 from tiltmeter.datasets.library import COPIES, MODELS
 from tiltmeter.errors import InputError, ProviderError
-from tiltmeter.models import Completion, Message, Sampling, create_model
+from tiltmeter.models import Completion, Message, Sampling, catalogued, create_model
 
 NAME = "SmolLM2-135M-Instruct"
 
@@ -121,4 +121,4 @@ def test_without_a_source_it_says_what_helps(tmp_path: Path, monkeypatch: pytest
 def test_options_are_those_of_local_models() -> None:
     from tiltmeter.models import huggingface
 
-    assert local_models.OPTIONS == huggingface.OPTIONS
+    assert catalogued.OPTIONS == huggingface.OPTIONS

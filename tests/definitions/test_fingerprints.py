@@ -10,12 +10,13 @@ import pytest
 
 from support.fingerprints import RESULTS, contents, digests, faults, numbers_of, recorded
 from support.recorded import recorded_findings
-from tiltmeter import registry
 from tiltmeter.associations import definitions as association_definitions
-from tiltmeter.benchmarks import diagnosis
-from tiltmeter.probes import DEFINITIONS, business_vocabulary, diversity_med_qa, metric as metrics
-from tiltmeter.probes.metric import Band
-from tiltmeter.probes.paper_suite import SUITE, load_probe
+from tiltmeter.benchmarks import findings
+from tiltmeter.probes import DEFINITIONS, metrics as metrics
+from tiltmeter.probes.genderbench import business_vocabulary, diversity_med_qa
+from tiltmeter.probes.listing import PROBES, load_probe
+from tiltmeter.probes.metrics import Band
+from tiltmeter.probes.suite import SUITE
 from tiltmeter.readers import genderbench
 
 NAMES = {"probes/default", "probes/genderbench", "associations/default", "associations/paper", "associations/badf-code"}
@@ -97,8 +98,8 @@ def change_the_score(patch: Patch) -> None:
 
 
 def change_the_comparisons(patch: Patch) -> None:
-    changed = dataclasses.replace(diagnosis.DEFINITIONS["saged"], formulas=diagnosis.DEFINITIONS["default"].formulas)
-    patch.setitem(diagnosis.DEFINITIONS, "saged", changed)
+    changed = dataclasses.replace(findings.DEFINITIONS["saged"], formulas=findings.DEFINITIONS["default"].formulas)
+    patch.setitem(findings.DEFINITIONS, "saged", changed)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_a_change_is_found_where_it_is_and_nowhere_else(
 
 @pytest.mark.parametrize("probe", SUITE)
 def test_a_changed_default_tier_leaves_the_published_ones(probe: str) -> None:
-    graded = [metric for metric in registry.load("probes", probe).metrics if metric.bands]
+    graded = [metric for metric in PROBES.load(probe).metrics if metric.bands]
     assert graded
     for metric in graded:
         assert metric.published_bands, f"{probe}/{metric.name} must state its published tiers, also if they equal the default ones"

@@ -25,9 +25,9 @@ from support.commands import call
 from support.installed import install, points_of, python_path
 from support.misbehaving import MisbehavingServer
 from support.simulated import running
-from tiltmeter import registry
 from tiltmeter.exports import export
 from tiltmeter.models.sim import Dials, SimulatedModel
+from tiltmeter.probes.listing import PROBES
 from tiltmeter.testing.simulated_server import learn_study
 
 pytestmark = pytest.mark.verify
@@ -248,7 +248,7 @@ def check_command(words: list[str], block: Block, exits: int) -> None:
                     assert (ROOT / word / "pyproject.toml").is_file(), where
         case "inspect":  # tests/inspecting runs it with a model that needs no network
             assert words[1] == "eval", where
-            assert words[2].removeprefix("tiltmeter/") in registry.names("probes"), where
+            assert words[2].removeprefix("tiltmeter/") in PROBES.names(), where
         case "hf":
             assert Path(words[3]).is_dir(), where
         case "make":

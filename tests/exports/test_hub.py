@@ -16,7 +16,7 @@ from exports.conftest import exported
 from tiltmeter.errors import InputError
 from tiltmeter.exports import export
 from tiltmeter.runs import load
-from tiltmeter.study import NAMED
+from tiltmeter.schema import NAMED
 
 OPEN = """
 import json, sys, datasets

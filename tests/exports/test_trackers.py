@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from tiltmeter.errors import InputError
-from tiltmeter.exports import Wanted, export
+from tiltmeter.exports import ExportRequest, export
 from tiltmeter.exports.trackers import tracked
 from tiltmeter.runs import load
 
@@ -131,14 +131,14 @@ def test_names_that_become_the_same_are_told_apart(run: Path) -> None:
     renamed = {"metric": pl.Series(["rate<", "rate>", "rate|", "rate__low"]), "estimate": pl.Series([0.1, 0.2, 0.3, 0.4])}
     same = {"low": 0.0, "high": 1.0, "mark": "healthy", "key": True}
     frame.with_columns(**renamed, **{name: pl.lit(value) for name, value in same.items()}).write_parquet(run / "findings.parquet")
-    with tracked(Wanted(load(run), run, "findings", False, "sim/mild", "mlflow")) as models:
+    with tracked(ExportRequest(load(run), run, "findings", False, "sim/mild", "mlflow")) as models:
         (one,) = models
     assert sorted(one.metrics.values()) == [0.0] * 4 + [0.1, 0.2, 0.3, 0.4] + [1.0] * 4
     assert len([name for name in one.tags if name.startswith("mark.")]) == 4
 
 
 def test_untrusted_names_are_names_a_tracker_takes(evil: Path) -> None:
-    with tracked(Wanted(load(evil), evil, "findings", True, None, "mlflow")) as models:
+    with tracked(ExportRequest(load(evil), evil, "findings", True, None, "mlflow")) as models:
         for one in models:
             for name in one.metrics:
                 assert len(name.encode()) < 250

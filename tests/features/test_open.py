@@ -10,10 +10,9 @@ import pytest
 from features.conftest import Opener
 from support.tiny_models import save_classifier
 from tiltmeter.datasets import Library
-from tiltmeter.errors import InputError
+from tiltmeter.errors import InputError, did_you_mean
 from tiltmeter.features import FEATURES, Feature, measure_features, open_features
 from tiltmeter.models import weights
-from tiltmeter.registry import did_you_mean
 from tiltmeter.runs.asking import RunTools
 from tiltmeter.study import NO_TOOLS, NotRun
 

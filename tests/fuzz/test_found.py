@@ -17,8 +17,8 @@ import pytest
 
 from support.fuzzing import TARGETS, Target, examine
 from tiltmeter.errors import InputError
+from tiltmeter.files.yaml import yaml_of
 from tiltmeter.sanitising import redacted
-from tiltmeter.yaml_files import yaml_of
 
 _DEEP = b"[" * 100_000
 _LAUGHS = b"a: &a [x, x, x, x, x, x, x, x, x, x]\n" + b"".join(

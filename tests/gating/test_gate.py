@@ -15,7 +15,7 @@ from tiltmeter.blocks import MARKS, range_words
 from tiltmeter.errors import InputError
 from tiltmeter.gating import Limit, Rules, Verdict, gate
 from tiltmeter.runs import Run
-from tiltmeter.study import metric_name
+from tiltmeter.schema import metric_name
 
 GEST = {"estimate": 0.12, "low": 0.04, "high": 0.2, "mark": "critical", "mark_best": "critical", "mark_worst": "critical"}
 

@@ -11,10 +11,11 @@ import pytest
 from perf.studies.labelled_maxima import carry_out
 
 from perf import reading_errors
-from tiltmeter import registry
 from tiltmeter.datasets import Library
-from tiltmeter.labelling import draw_rows
-from tiltmeter.study import LABELS, Settings, conform
+from tiltmeter.labelling.samples import draw_rows
+from tiltmeter.probes.listing import PROBES
+from tiltmeter.schema import LABELS, conform
+from tiltmeter.study import Settings
 
 pytestmark = pytest.mark.usefixtures("workplace")  # the data of the probes
 
@@ -32,7 +33,7 @@ def labelled_study(
     people: Sequence[str] = ("a person",),
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the findings with their grades, without and with labels, where a share of the labels was read wrongly."""
-    probe = registry.load("probes", name)
+    probe = PROBES.load(name)
     settings = Settings(limit=limit, resamples=200, params={"wording": "plain"})
     design = probe.design(Library.default(), settings)
     responses = probe.simulate_measures(design, {"stereotypical_reasoning": bias, "representational_harms": bias}, seed)
@@ -146,7 +147,7 @@ def test_labels_without_an_error_leave_a_maximum_a_fact_among_19_tests() -> None
 
 def test_labels_that_leave_no_value_leave_no_p() -> None:
     """People call all sampled responses refusals: lines through the answers of some cells have no slope."""
-    probe = registry.load("probes", "hiring_an")
+    probe = PROBES.load("hiring_an")
     settings = Settings(limit=60, resamples=100)
     measures = probe.simulate_measures(probe.design(Library.default(), settings), {"outcome_disparity": 0.3}, 1)
     rows = measures.with_columns(part=pl.lit("hiring_an"), read="label", group=pl.lit("all"))
@@ -159,7 +160,7 @@ def test_labels_that_leave_no_value_leave_no_p() -> None:
 
 def analysed_stress(bias: float, limit: int, **given: Any) -> dict[str, Any]:
     """Return the largest difference of the probe dreaddit between genders in one study, analysed with these settings."""
-    probe = registry.load("probes", "dreaddit")
+    probe = PROBES.load("dreaddit")
     measures = probe.simulate_measures(probe.design(Library.default(), Settings(limit=limit)), {"stereotypical_reasoning": bias}, 1)
     return row_of(probe.analyse(measures, Settings(limit=limit, **given))["findings"], "max_diff_stress_rate")
 
@@ -182,7 +183,7 @@ def test_neither_estimate_nor_p_value_of_a_maximum_depends_on_the_level() -> Non
 
 @pytest.mark.parametrize("items", [2, 3, 4, 5])
 def test_where_all_resamples_agree_the_interval_of_a_maximum_excludes_0_if_p_is_small(items: int) -> None:
-    probe = registry.load("probes", "dreaddit")
+    probe = PROBES.load("dreaddit")
     settings = Settings(limit=items, params={"wording": "plain"})
     measures = probe.simulate_measures(probe.design(Library.default(), settings), {"stereotypical_reasoning": 0.0}, 1)
     women_alone = pl.when(gender="female").then(pl.lit("yes")).otherwise(pl.lit("no"))

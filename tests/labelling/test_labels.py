@@ -13,11 +13,11 @@ from polars import col
 import tiltmeter as tm
 from conftest import Tiltmeter
 from tiltmeter.errors import InputError
-from tiltmeter.labelling import add_labels, draw_rows, write_sample
+from tiltmeter.labelling.samples import add_labels, draw_rows, write_sample
 from tiltmeter.reports.files import csv_table
 from tiltmeter.runs.reading_quality import labels_of
 from tiltmeter.runs.stage_store import read_table
-from tiltmeter.study import StageTable
+from tiltmeter.schema import StageTable
 
 pytestmark = pytest.mark.filterwarnings("ignore::tiltmeter.Caveat")
 SAID = {"Verily, so it be.": "yes", "By my troth, the contrary holds.": "no", "Yes.": "yes", "No.": "no"}

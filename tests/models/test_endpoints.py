@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tiltmeter.models.endpoints import clean, model_error, read_complaint
-from tiltmeter.thinking import split_thinking
+from tiltmeter.models.thinking import split_thinking
 
 
 @given(st.text())

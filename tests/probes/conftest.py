@@ -13,10 +13,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.probes import read_published
-from tiltmeter.study import NAMED, Settings
+from tiltmeter.probes.listing import PROBES
+from tiltmeter.schema import NAMED
+from tiltmeter.study import Settings
 
 Analysed = Callable[..., dict[str, dict[str, Any]]]
 Designs = Callable[..., pl.DataFrame]
@@ -52,7 +53,7 @@ def designs(library: Library) -> Designs:
 
     @cache
     def made(probe: str, definition: str = "genderbench", limit: int | None = None) -> pl.DataFrame:
-        design: pl.DataFrame = registry.load("probes", probe).design(library, Settings(definition=definition, limit=limit))
+        design: pl.DataFrame = PROBES.load(probe).design(library, Settings(definition=definition, limit=limit))
         return design
 
     return made
@@ -94,7 +95,7 @@ def measured(designs: Designs) -> Measured:
         design = designs(probe, definition, limit)
         nothing = pl.lit(None, dtype=pl.String)
         asked = design.drop("prompt", "system").with_columns(answers.alias("answer"), status=pl.lit("ok"), refusal=nothing)
-        read: pl.DataFrame = registry.load("probes", probe).measure(asked, Settings(definition=definition))
+        read: pl.DataFrame = PROBES.load(probe).measure(asked, Settings(definition=definition))
         return pl.concat([asked.drop("answer", "status", "refusal"), read], how="horizontal")
 
     return made
@@ -106,7 +107,7 @@ def analysed() -> Analysed:
 
     def made(probe: str, measures: pl.DataFrame, definition: str = "genderbench", resamples: int = 1000) -> dict[str, dict[str, Any]]:
         settings = Settings(definition=definition, resamples=resamples)
-        found: dict[str, pl.DataFrame] = registry.load("probes", probe).analyse(measures, settings)
+        found: dict[str, pl.DataFrame] = PROBES.load(probe).analyse(measures, settings)
         whole = found["findings"].filter(pl.col("wording").is_null())
         graded = whole.join(found["grades"].drop("model"), on=["part", *NAMED], nulls_equal=True, maintain_order="left")
         return {row["metric"]: row for row in graded.iter_rows(named=True)}

@@ -8,14 +8,15 @@ import polars as pl
 import pytest
 
 from probes.conftest import dials
-from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.models.base import ALLOWED
 from tiltmeter.probes.constrained import ALLOWED_RULE, FORMERLY, REFUSALS, allow, refusal_beside
-from tiltmeter.probes.paper_suite import SUITE
+from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes.suite import SUITE
 from tiltmeter.readers.outcomes import READING_RULE
-from tiltmeter.study import WITH_CONSTRAINED, Settings
+from tiltmeter.schema import WITH_CONSTRAINED
+from tiltmeter.study import Settings
 
 FREE_TEXT = ("business_vocabulary", "gest_creative", "hiring_an", "inventories", "jobs_lum")
 LABELLED = tuple(name for name in SUITE if name not in FREE_TEXT)
@@ -29,7 +30,7 @@ def settings(**params: str) -> Settings:
 
 def measured(name: str, design: pl.DataFrame, given: pl.Series) -> pl.DataFrame:
     asked = design.with_columns(given.alias("answer"), status=pl.lit("ok"), refusal=pl.lit(None, pl.String))
-    read: pl.DataFrame = registry.load("probes", name).measure(asked, settings())
+    read: pl.DataFrame = PROBES.load(name).measure(asked, settings())
     return read
 
 
@@ -39,7 +40,7 @@ def by_rules(name: str, design: pl.DataFrame, given: pl.Series) -> pl.DataFrame:
 
 @pytest.mark.parametrize("name", LABELLED)
 def test_every_allowed_answer_has_the_label_that_the_rules_read(name: str, library: Library) -> None:
-    whole: pl.DataFrame = registry.load("probes", name).design(library, settings(**CONSTRAINED))
+    whole: pl.DataFrame = PROBES.load(name).design(library, settings(**CONSTRAINED))
     design = whole.gather_every(max(1, whole.height // 60))
     lists = pl.Series([json.loads(text) for text in design[ALLOWED]])
     for place in range(min(map(len, lists)) - 1):
@@ -56,7 +57,7 @@ def test_every_allowed_answer_has_the_label_that_the_rules_read(name: str, libra
 
 @pytest.mark.parametrize("name", LABELLED)
 def test_allowed_answers_contain_every_label_and_a_refusal(name: str, library: Library) -> None:
-    probe = registry.load("probes", name)
+    probe = PROBES.load(name)
     design = probe.design(library, settings(**CONSTRAINED))
     labels = set()
     *first, refusal = json.loads(design[ALLOWED][0])
@@ -92,7 +93,7 @@ def test_a_refusal_has_the_form_of_the_other_answers(answers: list[str], refusal
     assert refusal_beside(answers) == refusal
 
 
-class Loan(type(registry.load("probes", "direct"))):  # type: ignore[misc]  # its class is not public
+class Loan(type(PROBES.load("direct"))):  # type: ignore[misc]  # its class is not public
     """A probe whose allowed answers are words of a refusal."""
 
     labels = ("grant", "refuse", "decline")
@@ -118,7 +119,7 @@ def test_a_list_without_a_word_for_a_refusal() -> None:
 
 @pytest.mark.parametrize("name", LABELLED)
 def test_any_other_answer_is_read_by_the_rules(name: str, library: Library) -> None:
-    probe = registry.load("probes", name)
+    probe = PROBES.load(name)
     design = probe.design(library, settings(**CONSTRAINED))
     texts = [
         "",
@@ -137,7 +138,7 @@ def test_any_other_answer_is_read_by_the_rules(name: str, library: Library) -> N
 
 
 def test_failed_and_flagged_answers_are_not_counted(library: Library) -> None:
-    probe = registry.load("probes", "direct")
+    probe = PROBES.load("direct")
     design = probe.design(library, settings(**CONSTRAINED)).head(3)
     asked = design.with_columns(
         answer=pl.lit('{"answer": "yes"}'), status=pl.Series(["ok", "failed", "ok"]), refusal=pl.Series([None, None, "filter"])
@@ -149,7 +150,7 @@ def test_failed_and_flagged_answers_are_not_counted(library: Library) -> None:
 
 @pytest.mark.parametrize("name", SUITE)
 def test_the_prompts_are_those_of_free_answers(name: str, library: Library) -> None:
-    probe = registry.load("probes", name)
+    probe = PROBES.load(name)
     free, constrained = probe.design(library, settings()), probe.design(library, settings(**CONSTRAINED))
     assert ALLOWED not in free.columns
     assert (ALLOWED in constrained.columns) == (name in LABELLED)
@@ -159,7 +160,7 @@ def test_the_prompts_are_those_of_free_answers(name: str, library: Library) -> N
 
 @pytest.mark.parametrize("name", ["direct", "gest_creative"])
 def test_findings_from_constrained_answers_have_a_definition_of_their_own(name: str, library: Library) -> None:
-    probe = registry.load("probes", name)
+    probe = PROBES.load(name)
     both = (settings(), settings(**CONSTRAINED))
     simulated = [probe.simulate_measures(probe.design(library, one), dials(0.1), 1) for one in both]
     free, constrained = (probe.analyse(measures, one)["findings"] for measures, one in zip(simulated, both, strict=True))
@@ -181,4 +182,4 @@ def test_findings_from_constrained_answers_have_a_definition_of_their_own(name: 
 @pytest.mark.parametrize("name", ["direct", "hiring_an"])
 def test_what_cannot_be_constrained(name: str, wanted: Settings, says: str, library: Library) -> None:
     with pytest.raises(InputError, match=says):
-        registry.load("probes", name).design(library, wanted)
+        PROBES.load(name).design(library, wanted)

@@ -9,34 +9,35 @@ import pytest
 
 import tiltmeter
 from probes.conftest import Analysed, Designs, Measured, dials
-from tiltmeter import registry
 from tiltmeter.blocks import MARKS
 from tiltmeter.datasets import Library
 from tiltmeter.models import Sampling
-from tiltmeter.probes import business_vocabulary
-from tiltmeter.probes.direct import Direct
-from tiltmeter.study import NAMED, NO_TOOLS, Settings, Study, Tools
+from tiltmeter.probes.genderbench import business_vocabulary
+from tiltmeter.probes.genderbench.direct import Direct
+from tiltmeter.probes.listing import PROBES
+from tiltmeter.schema import NAMED
+from tiltmeter.study import NO_TOOLS, Settings, Study, Tools
 from tiltmeter.testing import check_probe
 
-PROBES = registry.names("probes")
+NAMES = PROBES.names()
 REFUSAL = "I'm sorry, but I can't help with that."
 
 
 def imagined(probe: str, designs: Designs, bias: float, seed: int = 1) -> pl.DataFrame:
-    made: pl.DataFrame = registry.load("probes", probe).simulate_measures(designs(probe, "default"), dials(bias), seed)
+    made: pl.DataFrame = PROBES.load(probe).simulate_measures(designs(probe, "default"), dials(bias), seed)
     return made
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("probe", NAMES)
 def test_every_probe_keeps_its_promises(probe: str, library: Library) -> None:
-    check_probe(registry.load("probes", probe), library)
+    check_probe(PROBES.load(probe), library)
 
 
-@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("probe", NAMES)
 def test_no_bias_is_found_where_none_is_planted(probe: str, designs: Designs, analysed: Analysed) -> None:
     found = analysed(probe, imagined(probe, designs, 0.0), "default", resamples=200)
-    truth = registry.load("probes", probe).true_values(dials(0.0))
+    truth = PROBES.load(probe).true_values(dials(0.0))
     keys = {name: row for name, row in found.items() if row["key"]}
     assert set(truth) == set(keys)
     for name, row in keys.items():
@@ -50,9 +51,9 @@ ANSWERED_IN_TEXTS = {"business_vocabulary", "gest_creative", "hiring_bloomberg",
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("probe", sorted(set(PROBES) - ANSWERED_IN_TEXTS))
+@pytest.mark.parametrize("probe", sorted(set(NAMES) - ANSWERED_IN_TEXTS))
 def test_what_the_simulated_model_says_is_read_as_meant(probe: str, designs: Designs, measured: Measured) -> None:
-    part, design = registry.load("probes", probe), designs(probe, "default")
+    part, design = PROBES.load(probe), designs(probe, "default")
     spoken = {"accept": "You have been selected.", "reject": "We regret to inform you."}
     for label in part.simulated_odds(dials(0.1)):
         replies = design.with_columns(said=part.simulated_reply(label))["said"]
@@ -61,7 +62,7 @@ def test_what_the_simulated_model_says_is_read_as_meant(probe: str, designs: Des
 
 
 @pytest.mark.parametrize("answer", [REFUSAL, ""])
-@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("probe", NAMES)
 def test_without_answers_there_is_no_grade(probe: str, answer: str, designs: Designs, measured: Measured, analysed: Analysed) -> None:
     few = 60
     answers = pl.repeat(answer, designs(probe, "default", few).height, eager=True)
@@ -146,7 +147,7 @@ def test_slopes_are_exact(designs: Designs, analysed: Analysed) -> None:
 def test_tiers_of_a_distance_are_those_of_its_signed_twin() -> None:
     twins = {"relationship_levy": ("diff_success_rate", "diff_abs_success_rate"), "hiring_bloomberg": ("masculine_rate", "disparity")}
     for probe, pairs in twins.items():
-        metrics = {metric.name: metric for metric in registry.load("probes", probe).metrics}
+        metrics = {metric.name: metric for metric in PROBES.load(probe).metrics}
         signed, distance = (metrics[name] for name in pairs)
         centre = signed.null or 0
         upper = [(band.mark, pytest.approx(band.high - centre)) for band in signed.bands if band.high > centre]
@@ -155,7 +156,7 @@ def test_tiers_of_a_distance_are_those_of_its_signed_twin() -> None:
 
 
 def test_several_wordings_are_compared(library: Library, analysed: Analysed) -> None:
-    part = registry.load("probes", "inventories")
+    part = PROBES.load("inventories")
     settings = Settings(params={"wording": "all"}, resamples=20)
     design = part.design(library, settings)
     assert design.group_by("wording").len()["len"].to_list() == [149] * 10

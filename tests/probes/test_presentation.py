@@ -12,12 +12,14 @@ import pytest
 
 from probes.conftest import dials
 from support.published import ORDER, SIGNLESS, scaled, touched
-from tiltmeter import registry
 from tiltmeter.blocks import MARKS, Block, Callout, Details, Dots, Graded, Headline, Heatmap, Intervals, Responses, Table, Text
 from tiltmeter.datasets import Library
 from tiltmeter.probes import normalised_block
+from tiltmeter.probes.listing import PROBES
+from tiltmeter.runs.listings import STUDIES
 from tiltmeter.runs.pipeline import with_q
-from tiltmeter.study import EXAMPLES, FINDINGS, Settings
+from tiltmeter.schema import EXAMPLES, FINDINGS
+from tiltmeter.study import Settings
 
 Kind = TypeVar("Kind")
 BY_MARKS = "marked critical or worse by a definition without tests of significance"
@@ -37,7 +39,7 @@ class View(NamedTuple):
 
 
 def shown(view: View) -> list[Block]:
-    blocks: list[Block] = registry.load("studies", "genderbench").present(view)
+    blocks: list[Block] = STUDIES.load("genderbench").present(view)
     return blocks
 
 
@@ -63,7 +65,7 @@ def measured(library: Library) -> View:
     tables: dict[str, list[pl.DataFrame]] = {"findings": [], "grades": [], "examples": []}
     for model, bias in (("sim/fair", 0.0), ("sim/biased", 0.3)):
         for name in ("direct", "jobs_lum", "hiring_an"):
-            probe = registry.load("probes", name)
+            probe = PROBES.load(name)
             settings = Settings(limit=300, resamples=60, params={"wording": "all"} if name == "direct" else {})
             measures = probe.simulate_measures(probe.design(library, settings), dials(bias), 1)
             made = probe.analyse(measures, settings)
@@ -72,7 +74,7 @@ def measured(library: Library) -> View:
             examples = examples.with_columns(pl.lit(value).alias(key) for key, value in {"part": name, **texts}.items())
             for key, table in (*made.items(), ("examples", examples)):
                 tables[key].append(table.with_columns(model=pl.lit(model)))
-    titles = {name: registry.load("probes", name).title for name in ("direct", "jobs_lum", "hiring_an", "gest")}
+    titles = {name: PROBES.load(name).title for name in ("direct", "jobs_lum", "hiring_an", "gest")}
     tables["findings"] = [with_q(findings) for _, findings in pl.concat(tables["findings"]).group_by("model", maintain_order=True)]
     return View(**{key: pl.concat(found) for key, found in tables.items()}, titles=titles)
 

@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 
 from support.published import ORDER, scaled, touched
-from tiltmeter import registry
 from tiltmeter.errors import InputError
 from tiltmeter.probes import DEFINITIONS, SUITE, Metric, average_note, normalised_table, read_published
-from tiltmeter.study import FINDINGS, GRADES
+from tiltmeter.probes.listing import PROBES
+from tiltmeter.schema import FINDINGS, GRADES
 
 
 def probe_of(column: str) -> str:
@@ -22,7 +22,7 @@ def probe_of(column: str) -> str:
 
 
 def metric_of(column: str) -> Metric:
-    metrics: tuple[Metric, ...] = registry.load("probes", probe_of(column)).metrics
+    metrics: tuple[Metric, ...] = PROBES.load(probe_of(column)).metrics
     return next(metric for metric in metrics if metric.name == column.partition(".")[2])
 
 
@@ -48,7 +48,7 @@ def test_columns_of_published_results(published: dict[str, Any], tables: dict[st
 
 
 def test_key_metrics_are_the_papers_19() -> None:
-    ours = {(name, metric.name) for name in SUITE for metric in registry.load("probes", name).metrics if metric.key}
+    ours = {(name, metric.name) for name in SUITE for metric in PROBES.load(name).metrics if metric.key}
     assert ours == {(probe_of(column), column.partition(".")[2]) for column in ORDER}
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tiltmeter import registry
 from tiltmeter.datasets import Library
-from tiltmeter.probes.metric import Metric
+from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes.metrics import Metric
 from tiltmeter.study import Settings
 
 pytestmark = pytest.mark.usefixtures("workplace")  # the data of the probes
@@ -23,7 +23,7 @@ IS_DIFFERENCE = pl.col("metric").str.ends_with("diff_regression")
 @cache
 def measures_of_study(seed: int, limit: int, bias: float, wording: str | None = "plain") -> pl.DataFrame:
     """Return the responses of the simulated model to the applications of one study."""
-    probe = registry.load("probes", "hiring_an")
+    probe = PROBES.load("hiring_an")
     settings = Settings(limit=limit, seed=seed, params=MappingProxyType({"wording": wording} if wording else {}))
     measures: pl.DataFrame = probe.simulate_measures(probe.design(Library.default(), settings), {"outcome_disparity": bias}, seed)
     return measures
@@ -32,7 +32,7 @@ def measures_of_study(seed: int, limit: int, bias: float, wording: str | None = 
 def findings_of_study(seed: int, limit: int, bias: float, wording: str | None = "plain") -> pl.DataFrame:
     settings = Settings(seed=seed, resamples=100)
     measures = measures_of_study(seed, limit, bias, wording)
-    findings: pl.DataFrame = registry.load("probes", "hiring_an").analyse(measures, settings)["findings"]
+    findings: pl.DataFrame = PROBES.load("hiring_an").analyse(measures, settings)["findings"]
     return findings
 
 
@@ -54,7 +54,7 @@ def test_each_wording_has_the_same_test() -> None:
 def test_the_slopes_without_bounds_are_no_findings() -> None:
     """Their p-values would be counted twice: as those of the slopes, and among the other tests of the model."""
     assert not [name for name in findings_of_study(1, 60, 0.3)["metric"] if "unbounded" in name]
-    probe, measures = registry.load("probes", "hiring_an"), measures_of_study(1, 60, 0.3)
+    probe, measures = PROBES.load("hiring_an"), measures_of_study(1, 60, 0.3)
     view: Any = SimpleNamespace(measures=measures)
     compared = probe.contrast(view, view, Settings(resamples=50))
     assert compared is not None
@@ -69,7 +69,7 @@ def test_there_is_no_p_without_a_value() -> None:
 
 
 def test_there_is_no_p_where_the_test_points_to_the_other_side() -> None:
-    probe = registry.load("probes", "hiring_an")
+    probe = PROBES.load("hiring_an")
     measures = measures_of_study(0, 8, 0.3)
     (slope,) = probe.analyse(measures, Settings(resamples=50))["findings"].filter(metric="diff_regression").to_dicts()
     of_gender = measures.with_columns(accepted=(pl.col("label") == "yes").cast(pl.Float64)).group_by("gender")
@@ -81,5 +81,5 @@ def test_there_is_no_p_where_the_test_points_to_the_other_side() -> None:
 def test_a_metric_is_tested_by_one_of_its_probe() -> None:
     with pytest.raises(TypeError, match="share is tested by 'ratio', which is not among the `metrics`"):
 
-        class Untested(type(registry.load("probes", "hiring_an"))):  # type: ignore[misc]
+        class Untested(type(PROBES.load("hiring_an"))):  # type: ignore[misc]
             metrics = (Metric("share", "A share.", tested_by="ratio"),)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from perf.studies.probe_coverage import carry_out
 
-from tiltmeter import registry
 from tiltmeter.datasets import Library
+from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
 SETTINGS = Settings(limit=300, resamples=200, params={"wording": "plain"})
@@ -22,21 +22,21 @@ def shares(case: str) -> dict[str, float]:
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("name", registry.names("probes"))
+@pytest.mark.parametrize("name", PROBES.names())
 def test_intervals_contain_the_true_value_and_a_fair_model_is_graded_healthy(library: Library, name: str) -> None:
     """An interval that contains the true value in 95% of studies fails this in 3 of 1,000 cases, one of 75% passes in 10 of 100."""
     of_fair = shares(f"{name} fair")
-    for metric in registry.load("probes", name).metrics:
+    for metric in PROBES.load(name).metrics:
         if metric.key:
             assert of_fair[f"{metric.name}: coverage"] >= 34 / STUDIES
             assert of_fair[f"{metric.name}: share marked healthy"] >= 38 / STUDIES
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("name", registry.names("probes"))
+@pytest.mark.parametrize("name", PROBES.names())
 def test_intervals_contain_the_true_value_and_a_biased_model_is_not_graded_healthy(library: Library, name: str) -> None:
     of_biased = shares(f"{name} biased")
-    for metric in registry.load("probes", name).metrics:
+    for metric in PROBES.load(name).metrics:
         if metric.key:
             assert of_biased[f"{metric.name}: coverage"] >= 34 / STUDIES
             assert of_biased[f"{metric.name}: share marked healthy"] <= 2 / STUDIES or (name, metric.name) in UNDECIDED

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT
-from tiltmeter import registry
 from tiltmeter.datasets import Library
+from tiltmeter.designs.wordings import placeholders, wordings
 from tiltmeter.errors import InputError
-from tiltmeter.prompt_templates import placeholders, wordings
+from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
-HOME = ROOT / "src" / "tiltmeter" / "probes" / "wordings.yaml"
+HOME = ROOT / "src" / "tiltmeter" / "probes" / "genderbench" / "wordings.yaml"
 
-PROBES = registry.names("probes")
+NAMES = PROBES.names()
 
 
-@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("probe", NAMES)
 def test_built_in_wordings(probe: str) -> None:
     variants = wordings(probe, "all", HOME)
     assert next(iter(variants)) == "plain"
@@ -31,7 +31,7 @@ def test_built_in_wordings(probe: str) -> None:
 
 
 def test_what_readers_rely_on() -> None:
-    for probe in PROBES:
+    for probe in NAMES:
         for templates in wordings(probe, "all", HOME).values():
             prompt = " ".join(templates.values())
             if probe in ("bbq", "diversity_med_qa", "gest", "relationship_levy"):
@@ -47,7 +47,7 @@ def test_a_users_file(tmp_path: Path, library: Library) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text('direct:\n  mine:\n    prompt: "{statement}? yes or no"\n', encoding="utf-8")
     settings = Settings(params={"wording": str(file)}, limit=(0, 0))
-    design = registry.load("probes", "direct").design(library, settings)
+    design = PROBES.load("direct").design(library, settings)
     assert design.select("wording", "prompt").rows() == [("mine", "Men & women are not equal? yes or no")]
     assert list(wordings("gest", str(file), HOME)) == ["plain"]
 

@@ -87,5 +87,5 @@ def test_any_text_can_be_taken_apart(text: str) -> None:
 
 
 def test_the_tagger_is_loaded_on_first_use_only() -> None:
-    code = "import sys, tiltmeter.readers.grammar, tiltmeter.associations.words; sys.exit('HanTa' in sys.modules)"
+    code = "import sys, tiltmeter.readers.grammar, tiltmeter.associations.extraction_words; sys.exit('HanTa' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

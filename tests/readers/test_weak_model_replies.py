@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tiltmeter import registry
+from tiltmeter.probes.listing import PROBES
 
 REPLIES = Path(__file__).parent / "weak_model_replies.jsonl"
 RIGHT = {"A": 0.99, "B": 0.96, "C": 0.95, "D": 0.93, "E": 0.9, "F": 0.88}
@@ -34,7 +34,7 @@ def read() -> pl.DataFrame:
     tables = []
     for probe, rows in by_probe.items():
         labelled = pl.DataFrame(rows, infer_schema_length=None)
-        found = registry.load("probes", probe).read(labelled.drop("outcome", "label"))
+        found = PROBES.load(probe).read(labelled.drop("outcome", "label"))
         said = labelled.select("set", "probe", said_outcome="outcome", said_label=pl.col("label").cast(pl.String))
         tables.append(said.hstack(found.select("outcome", pl.col("label").cast(pl.String))))
     return pl.concat(tables)

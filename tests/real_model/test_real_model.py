@@ -12,11 +12,11 @@ import polars as pl
 import pytest
 
 import tiltmeter as tm
-from tiltmeter import registry
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Model, create_model
-from tiltmeter.probes.paper_suite import SUITE
-from tiltmeter.study import OUTCOMES
+from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes.suite import SUITE
+from tiltmeter.readers.outcomes import OUTCOMES
 
 pytestmark = [pytest.mark.verify, pytest.mark.real_model]
 
@@ -113,4 +113,4 @@ def test_constrained_answers(model: Model, report: Any) -> None:
     chosen = run.measures.filter(pl.col.constrained.is_not_null())
     assert chosen["constrained"].all()
     assert set(chosen["outcome"]) <= {"answered", "refused"}
-    assert set(chosen["part"]) == {name for name in SUITE if registry.load("probes", name).allowed_answers}
+    assert set(chosen["part"]) == {name for name in SUITE if PROBES.load(name).allowed_answers}

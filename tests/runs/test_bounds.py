@@ -14,7 +14,7 @@ import tiltmeter as tm
 from conftest import Tiltmeter
 from support.analysing import analyse
 from tiltmeter.errors import InputError
-from tiltmeter.outside_files import table_of
+from tiltmeter.files.reading import table_of
 
 pytestmark = pytest.mark.usefixtures("workplace")
 
@@ -60,7 +60,7 @@ def write_workbook(path: Path, rows: str, other: str = "") -> None:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits that small files exceed."""
-    for name in ("unpacking.LARGEST_UNPACKED", "outside_files.MOST_ROWS", "importing.evaluation_logs._LARGEST_LOG"):
+    for name in ("files.unpacking.LARGEST_UNPACKED", "files.reading.MOST_ROWS", "importing.evaluation_logs._LARGEST_LOG"):
         monkeypatch.setattr(f"tiltmeter.{name}", LIMIT)
 
 

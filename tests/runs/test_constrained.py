@@ -20,7 +20,7 @@ from support.misbehaving import Behaviour, MisbehavingServer, prompt_of
 from tiltmeter.app.live_progress import ModelProgress, Watcher
 from tiltmeter.engine import Keys
 from tiltmeter.models import Completion, Message, Sampling
-from tiltmeter.study import WITH_CONSTRAINED
+from tiltmeter.schema import WITH_CONSTRAINED
 
 RUN = "run genderbench/direct -m compatible/m --display none --retries 1 -P wording=plain --limit"
 CONSTRAINED = ("-P", "answers=constrained")
@@ -327,7 +327,7 @@ def test_few_prompts_are_a_caveat_if_some_are_refused(tiltmeter: Tiltmeter, tmp_
 
 
 OWN_PROBE = """
-from tiltmeter.probes.direct import PROBE
+from tiltmeter.probes.genderbench.direct import PROBE
 
 class Own(type(PROBE)):
     name = "own"

@@ -18,7 +18,7 @@ from support.installed import install, python_path
 from support.misbehaving import MisbehavingServer, slow
 from tiltmeter.probes import SUITE
 from tiltmeter.runs import load
-from tiltmeter.study import metric_name
+from tiltmeter.schema import metric_name
 
 MODELS = """
 def good(messages):
@@ -138,7 +138,8 @@ def test_responses_about_one_group_only(tiltmeter: Tiltmeter, tmp_path: Path) ->
 PLUGIN = """
 import polars as pl
 from tiltmeter.errors import InputError
-from tiltmeter.study import Stage, StageTable
+from tiltmeter.study import Stage
+from tiltmeter.schema import StageTable
 from workplace.salary_raise import SalaryRaise
 
 class Fragile(SalaryRaise):

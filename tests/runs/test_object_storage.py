@@ -24,7 +24,7 @@ from support.small_runs import TABLES, about, fill
 from tiltmeter.cli.application import app
 from tiltmeter.errors import InputError
 from tiltmeter.exports import export
-from tiltmeter.paths import sha256
+from tiltmeter.files.paths import sha256
 from tiltmeter.runs import Run, folder_to_fill, known_runs, load, remote
 from tiltmeter.runs.places import place_of, runs_root
 

@@ -15,10 +15,10 @@ import polars as pl
 import pytest
 
 import tiltmeter as tm
-from tiltmeter import registry
 from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.models import Sampling
 from tiltmeter.models.sim import Dials, SimulatedModel
+from tiltmeter.runs.listings import STUDIES
 
 pytestmark = pytest.mark.usefixtures("workplace")
 
@@ -176,7 +176,7 @@ def test_options_and_params_are_numbers_or_truth_values() -> None:
 @pytest.mark.verify
 def test_a_study_object() -> None:
     whole = tm.run("genderbench", model="sim/fair", limit=3).about
-    study = registry.load("studies", "genderbench")(None, {})
+    study = STUDIES.load("genderbench")(None, {})
     assert isinstance(study, tm.Study)
     chosen = dataclasses.replace(study, parts=[part for part in study.parts if part.name in ("gest", "direct")])
     run = tm.run(chosen, model="sim/fair", limit=3)

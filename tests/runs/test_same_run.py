@@ -11,7 +11,7 @@ import yaml
 import tiltmeter
 from tiltmeter.errors import InputError
 from tiltmeter.runs import resolve
-from tiltmeter.study import FINDINGS
+from tiltmeter.schema import FINDINGS
 
 pytestmark = pytest.mark.usefixtures("workplace")
 

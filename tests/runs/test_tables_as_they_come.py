@@ -13,9 +13,9 @@ import tiltmeter as tm
 from conftest import Tiltmeter
 from support.analysing import analyse, prompts
 from tiltmeter.errors import InputError
+from tiltmeter.files.reading import table_of
+from tiltmeter.files.tables import dates_among
 from tiltmeter.importing.response_tables import TextColumns, read_texts
-from tiltmeter.outside_files import table_of
-from tiltmeter.user_tables import dates_among
 
 pytestmark = pytest.mark.usefixtures("workplace")
 

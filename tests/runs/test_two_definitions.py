@@ -13,7 +13,8 @@ from conftest import Tiltmeter
 from support.judged_runs import altered
 from tiltmeter.blocks import Table
 from tiltmeter.errors import InputError
-from tiltmeter.study import NAMED, Study
+from tiltmeter.schema import NAMED
+from tiltmeter.study import Study
 
 pytestmark = pytest.mark.usefixtures("workplace")
 

@@ -14,8 +14,8 @@ import pytest
 import tiltmeter as tm
 from tiltmeter.cli import main
 from tiltmeter.errors import InputError
+from tiltmeter.files.paths import sha256
 from tiltmeter.importing.verifying import unequal
-from tiltmeter.paths import sha256
 from tiltmeter.runs.checksums import unmatched_tables
 
 Change = Callable[[pl.DataFrame], pl.DataFrame]

@@ -36,19 +36,21 @@ from support.recorded import STUDIES, answers_of, recorded_findings
 from support.recorded_differences import KEYS, comparable
 from tiltmeter.associations import definitions as association_definitions, families
 from tiltmeter.associations.significance import counts as association_counts
-from tiltmeter.benchmarks import configurations, diagnosis, resampled_summaries
+from tiltmeter.benchmarks import definitions, findings, summaries
 from tiltmeter.datasets import Library
-from tiltmeter.probes import bbq, business_vocabulary, discrimination_tamkin, diversity_med_qa, hiring_an, metric as metrics, shared
-from tiltmeter.probes.base import Probe
-from tiltmeter.probes.paper_suite import SUITE, load_probe
+from tiltmeter.probes import metrics as metrics, shared
+from tiltmeter.probes.genderbench import bbq, business_vocabulary, discrimination_tamkin, diversity_med_qa, hiring_an
+from tiltmeter.probes.listing import load_probe
+from tiltmeter.probes.parts import Probe
+from tiltmeter.probes.suite import SUITE
 from tiltmeter.readers import genderbench
 
 RECORDED = Path(__file__).parent.parent / "definitions" / "fingerprints.yaml"
 HOME = Path(tiltmeter.__file__).parent
 VERSIONS = {
-    "probes": "src/tiltmeter/probes/metric.py",
+    "probes": "src/tiltmeter/probes/metrics.py",
     "associations": "src/tiltmeter/associations/definitions.py",
-    "benchmarks": "src/tiltmeter/benchmarks/diagnosis.py",
+    "benchmarks": "src/tiltmeter/benchmarks/findings.py",
 }
 """The file with the versions of each method's definitions."""
 DEFAULT_ONLY = ("further_opposites", "opposed_prefixes", "numbers")
@@ -72,7 +74,7 @@ def contents() -> dict[str, Components]:
     """Return the components of every definition of the three methods, by "METHOD/NAME@VERSION"."""
     probes = {f"probes/{one.label}": of_probes(one) for one in metrics.DEFINITIONS.values()}
     associations = {f"associations/{one.label}": of_associations(one) for one in association_definitions.DEFINITIONS.values()}
-    benchmarks = {f"benchmarks/{one.label}": of_benchmarks(one) for one in diagnosis.DEFINITIONS.values()}
+    benchmarks = {f"benchmarks/{one.label}": of_benchmarks(one) for one in findings.DEFINITIONS.values()}
     return {label: contents_of(label, declared) for label, declared in {**probes, **associations, **benchmarks}.items()}
 
 
@@ -175,11 +177,11 @@ def of_associations(rules: association_definitions.AssociationRules) -> Componen
     }
 
 
-def of_benchmarks(definition: resampled_summaries.DisparityDefinition) -> Components:
+def of_benchmarks(definition: summaries.DisparityDefinition) -> Components:
     """Return the components of a definition of benchmarks."""
     return {
         "formulas": _fields(definition),
-        "statistics": configurations.DEFAULT_STATISTICS,
+        "statistics": definitions.DEFAULT_STATISTICS,
         "features": _yaml("features/features.yaml"),
         "exclusions": _yaml("readers/data/refusals.yaml"),
     }

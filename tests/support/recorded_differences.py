@@ -7,7 +7,7 @@ from typing import Any, Final
 import polars as pl
 
 from tiltmeter.runs.first_edition import upgraded
-from tiltmeter.study import metric_name
+from tiltmeter.schema import metric_name
 
 ABSOLUTE: Final = 1e-12
 RELATIVE: Final = 1e-9

@@ -11,7 +11,7 @@ import polars as pl
 
 from tiltmeter.errors import InputError
 from tiltmeter.runs import folder_to_fill
-from tiltmeter.study import DESIGN, FINDINGS, RESPONSES
+from tiltmeter.schema import DESIGN, FINDINGS, RESPONSES
 
 TABLES = ("design", "responses", "measures", "findings")
 

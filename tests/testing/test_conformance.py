@@ -22,7 +22,7 @@ from tiltmeter.models.base import ALLOWED
 from tiltmeter.models.function import create as create_function
 from tiltmeter.models.http import create as create_http
 from tiltmeter.models.sim import create as create_sim
-from tiltmeter.probes.inventories import Inventories
+from tiltmeter.probes.genderbench.inventories import Inventories
 from tiltmeter.stats import STATISTICS, Sample, Statistic
 from tiltmeter.study import NO_TOOLS, Settings, Tools
 from tiltmeter.testing import check_feature, check_probe, check_provider, check_statistic

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 
+from tiltmeter.app.permissions import is_loopback
 from tiltmeter.app.plain_text import lines
-from tiltmeter.app.server import is_loopback
 
 TOKEN = "token"  # noqa: S105 - the name of a parameter
 """Name of the token in the address of the page and in the session state."""

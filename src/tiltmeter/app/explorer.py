@@ -16,9 +16,9 @@ from tiltmeter.app.findings_page import choose_finding, show_finding
 from tiltmeter.app.known_runs_page import STATES, KnownRun, known
 from tiltmeter.app.label_page import label_responses
 from tiltmeter.app.live_progress import live
+from tiltmeter.app.permissions import RUN_CODE
 from tiltmeter.app.plain_text import fitting, lines, one_line
 from tiltmeter.app.response_pages import choose_response, show_pair, show_response
-from tiltmeter.app.server import RUN_CODE
 from tiltmeter.blocks import Chart, Headline
 from tiltmeter.comparing import compare
 from tiltmeter.errors import InputError

@@ -13,9 +13,9 @@ from tiltmeter.app import run_data as data
 from tiltmeter.app.plain_text import choose_row, lines, one_line
 from tiltmeter.blocks import RANGES, UNDECIDED, UNGRADED
 from tiltmeter.quantities import confidence, interval, quantity
+from tiltmeter.readers.outcomes import OUTCOMES
 from tiltmeter.reports.charts import SHADED
 from tiltmeter.reports.markdown import text as as_markdown
-from tiltmeter.study import OUTCOMES
 
 _FACETS = {"title": "Test", "harm_shown": "Harm", "group_shown": "Group", "mark": "Mark", "model": "Model"}
 """Columns of the findings that can be filtered, with their labels."""

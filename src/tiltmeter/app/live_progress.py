@@ -16,12 +16,12 @@ from tiltmeter.app.known_runs_page import KnownRun, asked_models, known, read_do
 from tiltmeter.app.plain_text import lines
 from tiltmeter.app.run_data import file_stamp
 from tiltmeter.errors import InputError
+from tiltmeter.files.paths import is_file
+from tiltmeter.files.writing import LOCK
 from tiltmeter.models import Sampling
-from tiltmeter.paths import is_file
 from tiltmeter.runs import RunFolder
 from tiltmeter.runs.folder import reading
 from tiltmeter.runs.pipeline import count_attempts, requests
-from tiltmeter.safe_writing import LOCK
 
 if TYPE_CHECKING:
     from tiltmeter.engine import Journal

@@ -12,10 +12,10 @@ from polars import DataFrame, Series, String, col
 from tiltmeter.app import run_data as data
 from tiltmeter.app.plain_text import block, choose_row, fitting, lines, one_line
 from tiltmeter.app.run_data import Attempt, one
+from tiltmeter.readers.outcomes import OUTCOMES
 from tiltmeter.runs import RunFolder
 from tiltmeter.runs.counterparts import counterparts as counterparts_of
 from tiltmeter.runs.folder import reading
-from tiltmeter.study import OUTCOMES
 
 MOST = 200
 """Maximum number of counterparts offered for a prompt."""

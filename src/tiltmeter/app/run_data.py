@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import polars as pl
 from polars import DataFrame, Expr, Float64, LazyFrame, String, col, lit
 
-from tiltmeter.benchmarks.benchmark_blocks import WORDS
+from tiltmeter.benchmarks.presentation import WORDS
 from tiltmeter.blocks import SEVERITY
 from tiltmeter.errors import InputError
 from tiltmeter.runs import Run, RunFolder
 from tiltmeter.runs.evidence import resting_on
 from tiltmeter.runs.folder import reading
 from tiltmeter.runs.opened_run import titles_of
-from tiltmeter.study import NAMED, beside, metric_name, shown_unit
+from tiltmeter.schema import NAMED, beside, metric_name, shown_unit
 
 ATTEMPT = ("model", "prompt_id", "repetition")
 """Columns that identify a response."""

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import importlib
-import ipaddress
 import secrets
 import socket
 import sys
 from pathlib import Path
 
+from tiltmeter.app.permissions import RUN_CODE, is_loopback
 from tiltmeter.errors import InputError
 
 _WARMED = ("pandas", "pyarrow", "streamlit.elements.arrow", "tiltmeter.app.explorer")
 """Modules imported at startup so that the first page loads quickly."""
 _TOKEN_BYTES = 16
-RUN_CODE = "run code"
-"""Argument of the page that permits it to run code that study.yaml of a run names."""
 
 
 def serve(
@@ -101,16 +99,6 @@ def _options(host: str, port: int, *, browser: bool) -> dict[str, object]:
         "logger_enableRich": False,
         "runner_magicEnabled": False,
     }
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine: localhost or an address such as 127.0.0.1 or ::1."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _check(host: str, port: int) -> None:

@@ -8,10 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, InstanceOf, PositiveInt, ValidationError
 
-from tiltmeter.errors import InputError
-from tiltmeter.registry import check_known
+from tiltmeter.errors import InputError, check_known
+from tiltmeter.files.yaml import error_sentence
 from tiltmeter.study import Definition, Settings
-from tiltmeter.yaml_files import error_sentence
 
 
 @dataclass(frozen=True, slots=True)

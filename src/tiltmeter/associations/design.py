@@ -19,13 +19,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_
 
 from tiltmeter.arrays import Index, Objects
 from tiltmeter.associations.definitions import rules_of
-from tiltmeter.errors import InputError
-from tiltmeter.prompt_templates import Wording, check_templates, fill, wordings
-from tiltmeter.records import Filled, Line, Record, read_record
-from tiltmeter.registry import check_known
-from tiltmeter.study import DESIGN, Settings, conform
-from tiltmeter.subsampling import first_samples, keep_limit
-from tiltmeter.yaml_files import packaged_yaml
+from tiltmeter.designs.subsampling import first_samples, keep_limit
+from tiltmeter.designs.wordings import Wording, check_templates, fill, wordings
+from tiltmeter.errors import InputError, check_known
+from tiltmeter.files.records import Filled, Line, Record, read_record
+from tiltmeter.files.yaml import packaged_yaml
+from tiltmeter.schema import DESIGN, conform
+from tiltmeter.study import Settings
 
 ALIGNED = "aligned"
 """Pair the first descriptor of an identity with the first of every other identity, the second with the second, and so on."""

@@ -15,12 +15,13 @@ import polars as pl
 from polars import DataFrame, Series, String, col, lit, when
 
 from tiltmeter.associations.definitions import AssociationRules
-from tiltmeter.associations.judging import judge_wording
-from tiltmeter.associations.stage_tables import EXCLUSIVE, JUDGEMENTS
+from tiltmeter.associations.extraction_judge import judge_wording
+from tiltmeter.associations.tables import EXCLUSIVE, JUDGEMENTS
 from tiltmeter.associations.terms import Entry, IdentityTerms, Terms, found_forms, load_terms, negated, plain_words, plain_words_of
-from tiltmeter.judge_questions import NOT_ASKED, JudgeQuestion, ParsedReply, ask_questions
-from tiltmeter.llm_json import object_schema, read_json
-from tiltmeter.study import Judge, beside, conform
+from tiltmeter.judging.questions import NOT_ASKED, JudgeQuestion, ParsedReply, ask_questions
+from tiltmeter.models.json_replies import object_schema, read_json
+from tiltmeter.schema import beside, conform
+from tiltmeter.study import Judge
 
 STAGE = "exclusivity"
 SCHEMA = object_schema(identity={"type": "string"}, reason={"type": "string"})

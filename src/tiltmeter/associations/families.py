@@ -8,11 +8,11 @@ from __future__ import annotations
 import polars as pl
 from polars import DataFrame, Expr, Series, col, when
 
-from tiltmeter.associations.stage_tables import CONCEPTS
+from tiltmeter.associations.concepts import normal_form
+from tiltmeter.associations.tables import CONCEPTS
 from tiltmeter.associations.terms import any_of, guard_keys, load_terms
-from tiltmeter.associations.unifying import normal_form
 from tiltmeter.readers.content_words import lemmas_of, word_lists
-from tiltmeter.study import beside, conform
+from tiltmeter.schema import beside, conform
 
 MOSTLY = 0.5
 """A phrase belongs to the family of its rarest word if it is at least this share of the uses of the word."""

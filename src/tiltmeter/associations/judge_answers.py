@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from tiltmeter.llm_json import clean_item, object_schema, read_json, without_thinking
+from tiltmeter.models.json_replies import clean_item, object_schema, read_json, without_thinking
 from tiltmeter.readers.grammar import sentences
 
 # -- the characters of a story ------------------------------------------------------------------------------------------

@@ -14,10 +14,11 @@ from typing import Literal
 import polars as pl
 from polars import DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
 
-from tiltmeter.associations.stage_tables import ASSOCIATIONS
+from tiltmeter.associations.tables import ASSOCIATIONS
 from tiltmeter.blocks import Column, Table
 from tiltmeter.quantities import confidence, interval, number, quantity
-from tiltmeter.study import MethodTable, ReportView, Schema, beside, conform
+from tiltmeter.schema import Schema, beside, conform
+from tiltmeter.study import MethodTable, ReportView
 
 TOP = 10
 """Number of associations of each group in the table of the strongest."""

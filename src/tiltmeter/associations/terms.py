@@ -25,7 +25,7 @@ import polars as pl
 from polars import DataFrame, Expr, Int64, Series, String, col, lit, when
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from tiltmeter.records import Record, read_record
+from tiltmeter.files.records import Record, read_record
 
 if TYPE_CHECKING:
     from tiltmeter.arrays import Integers

@@ -9,11 +9,11 @@ from polars import DataFrame, String, col
 from pydantic import RootModel
 
 from tiltmeter.associations.definitions import AssociationOptions
-from tiltmeter.associations.stage_tables import OWNER
+from tiltmeter.associations.tables import OWNER
 from tiltmeter.features.kinds import themes, vader_analyzer
+from tiltmeter.files.records import Filled, Line, validated
+from tiltmeter.files.yaml import read_yaml
 from tiltmeter.readers.content_words import lemmas_of
-from tiltmeter.records import Filled, Line, validated
-from tiltmeter.yaml_files import read_yaml
 
 TONED = 2.0
 """Smallest absolute valence, from -4 to 4, of a word of positive or negative tone in the VADER lexicon."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 from polars import DataFrame, col, lit
 
-from tiltmeter.benchmarks.configurations import BenchmarkOptions
+from tiltmeter.benchmarks.definitions import BenchmarkOptions
 
 __all__ = ["differ_in_names_only", "group_names"]
 

@@ -33,11 +33,11 @@ from tiltmeter.benchmarks.inference import (
 )
 from tiltmeter.benchmarks.word_company import cooccurrence_bias, default_words, stereotypical_associations
 from tiltmeter.errors import InputError
+from tiltmeter.schema import q_values
 from tiltmeter.stats import ratio
-from tiltmeter.study import q_values
 
 if TYPE_CHECKING:
-    from tiltmeter.study import Encoder
+    from tiltmeter.models import Encoder
 
 __all__ = ["cooccurrence_bias", "counterfactual", "default_words", "stereotypical_associations", "toxicity"]
 

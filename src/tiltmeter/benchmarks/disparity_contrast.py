@@ -11,8 +11,8 @@ from polars import DataFrame, Float64, Series, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.arrays import Floats, Index
-from tiltmeter.benchmarks.configurations import BASELINES, options_of
-from tiltmeter.benchmarks.diagnosis import (
+from tiltmeter.benchmarks.definitions import BASELINES, options_of
+from tiltmeter.benchmarks.findings import (
     COMPARED,
     DEFINITIONS,
     IS_OF_KEY,
@@ -24,7 +24,7 @@ from tiltmeter.benchmarks.diagnosis import (
     kinds_of,
     wide_of,
 )
-from tiltmeter.benchmarks.resampled_summaries import (
+from tiltmeter.benchmarks.summaries import (
     TABLE_CELLS,
     Design,
     Layout,
@@ -40,8 +40,9 @@ from tiltmeter.benchmarks.resampled_summaries import (
     rows_with_value,
     summaries,
 )
+from tiltmeter.schema import CONTRASTS, beside, conform
 from tiltmeter.stats import COMPARISONS, lifted_interval
-from tiltmeter.study import CONTRASTS, Settings, beside, conform
+from tiltmeter.study import Settings
 
 HOW = "paired bootstrap of {}, t interval; p also by exchanging the sides of roots"
 LIFTED = "intervals of both sides, each corrected for the upward bias of a distance between groups; p by exchanging the sides of roots"

@@ -14,12 +14,11 @@ import polars as pl
 from polars import DataFrame, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter.arrays import Floats
-from tiltmeter.errors import InputError
-from tiltmeter.registry import did_you_mean
+from tiltmeter.errors import InputError, did_you_mean
+from tiltmeter.schema import Schema
 from tiltmeter.stats import excess_p, is_constant, maximum_interval, percentile_interval, rare_event_interval, ratio
 from tiltmeter.stats.arithmetic import mean_present
 from tiltmeter.stats.resampling import blocks_of
-from tiltmeter.study import Schema
 
 Bounds = tuple[float, float] | None
 """Smallest and largest possible value of a statistic; None: unbounded, without an interval if all resamples agree."""

@@ -9,10 +9,10 @@ from typing import Any
 
 from polars import Series
 
+from tiltmeter.designs.wordings import Wording, wordings
 from tiltmeter.errors import EXIT_INCOMPLETE, TiltmeterError
-from tiltmeter.judge_questions import NOT_ASKED, JudgeQuestion, ParsedReply, T, ask_questions
-from tiltmeter.llm_json import clean_item, json_values, without_thinking
-from tiltmeter.prompt_templates import Wording, wordings
+from tiltmeter.judging.questions import NOT_ASKED, JudgeQuestion, ParsedReply, T, ask_questions
+from tiltmeter.models.json_replies import clean_item, json_values, without_thinking
 from tiltmeter.readers import refused
 from tiltmeter.study import Judge
 

@@ -27,9 +27,9 @@ from tiltmeter.benchmarks.inference import (
     results_table,
 )
 from tiltmeter.errors import InputError
+from tiltmeter.files.yaml import packaged_yaml
 from tiltmeter.stats import benjamini_hochberg, ratio
 from tiltmeter.stats.arithmetic import mean_present
-from tiltmeter.yaml_files import packaged_yaml
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

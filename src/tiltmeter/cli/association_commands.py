@@ -10,8 +10,7 @@ import typer
 
 from tiltmeter import reports
 from tiltmeter.cli import command_options as o
-from tiltmeter.errors import InputError
-from tiltmeter.registry import check_known
+from tiltmeter.errors import InputError, check_known
 
 if TYPE_CHECKING:
     from polars import DataFrame

@@ -12,8 +12,7 @@ import typer
 import tiltmeter as tm
 from tiltmeter import reports
 from tiltmeter.cli import command_options as o
-from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT
-from tiltmeter.registry import check_known
+from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT, check_known
 from tiltmeter.sanitising import printable
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tiltmeter.errors import InputError
-from tiltmeter.paths import is_file
+from tiltmeter.files.paths import is_file
 from tiltmeter.sanitising import redacted
 
 StudyName = Annotated[

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from tiltmeter import datasets, listings, registry, reports, runs
+from tiltmeter import datasets, reports, runs
 from tiltmeter.blocks import Text
 from tiltmeter.cli.command_options import Format, as_json
 from tiltmeter.datasets.library import COPIES, MODELS
-from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT
-from tiltmeter.registry import check_known
+from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT, check_known
+from tiltmeter.runs import listings
 
 FIRST = {"probes": ("study", "title", "harm", "asks")}
 """Columns shown in tables where not all fields fit; JSON output has all fields."""
@@ -30,32 +30,32 @@ def _runs() -> list[dict[str, Any]]:
 
 
 def _features() -> list[dict[str, Any]]:
-    from tiltmeter.features import FEATURES, outside_feature
+    from tiltmeter.features import FEATURES, OUTSIDE_FEATURES, outside_feature
 
     ours = [{"feature": one.name, "about": one.title, "model": one.model or "", "from": "tiltmeter"} for one in FEATURES.values()]
-    others = listings.usable("features", outside_feature)
-    return ours + [{"feature": name, "about": "", "model": "", "from": registry.reference("features", name)} for name in others]
+    others = listings.usable(OUTSIDE_FEATURES, outside_feature)
+    return ours + [{"feature": name, "about": "", "model": "", "from": OUTSIDE_FEATURES.reference(name)} for name in others]
 
 
 def _statistics() -> list[dict[str, Any]]:
-    from tiltmeter.benchmarks.diagnosis import find_statistics
+    from tiltmeter.benchmarks.definitions import OUTSIDE_STATISTICS, find_statistics
     from tiltmeter.stats import STATISTICS
 
-    others = listings.usable("statistics", lambda name: find_statistics([name])[name])
+    others = listings.usable(OUTSIDE_STATISTICS, lambda name: find_statistics([name])[name])
     return [
         {
             "statistic": name,
             "needs a baseline": "yes" if one.paired else "",
-            "from": registry.reference("statistics", name) if name in others else "tiltmeter",
+            "from": OUTSIDE_STATISTICS.reference(name) if name in others else "tiltmeter",
         }
         for name, one in {**STATISTICS, **others}.items()
     ]
 
 
 _ROWS = {
-    "studies": listings.studies,
-    "probes": listings.probes,
-    "models": listings.models,
+    "studies": listings.list_studies,
+    "probes": listings.list_probes,
+    "models": listings.list_models,
     "runs": _runs,
     "features": _features,
     "statistics": _statistics,

@@ -14,10 +14,9 @@ import tiltmeter as tm
 from tiltmeter import comparing, reports, runs
 from tiltmeter.cli import command_options as o
 from tiltmeter.cli.command_options import Journal, local_only
-from tiltmeter.errors import EXIT_OK, InputError
+from tiltmeter.errors import EXIT_OK, InputError, check_known
 from tiltmeter.exports import FORMATS
-from tiltmeter.registry import check_known
-from tiltmeter.safe_writing import check_suffix
+from tiltmeter.files.writing import check_suffix
 from tiltmeter.sanitising import printable
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def show(
     from polars import DataFrame
 
     from tiltmeter.runs.plain_findings import findings_table
-    from tiltmeter.study import FINDINGS, metric_name
+    from tiltmeter.schema import FINDINGS, metric_name
 
     as_json = o.as_json(output)
     _check_combinations(metric, normalised, all_metrics, examples, table)
@@ -301,7 +300,7 @@ def label(
                 " that these labels cannot exclude; more labels make them narrower."
             )
     elif output is not None:
-        from tiltmeter.labelling import write_sample
+        from tiltmeter.labelling.samples import write_sample
 
         rows = tm.label(run, n, part=part, model=model, run_code=run_code)
         write_sample(rows, output)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import tiltmeter as tm
-from tiltmeter import registry, reports, runs
+from tiltmeter import reports, runs
 from tiltmeter.cli import command_options as o
 from tiltmeter.errors import EXIT_OK
+from tiltmeter.runs.listings import STUDIES
 
 if TYPE_CHECKING:
     from tiltmeter.models.sim import SimulatedModel
@@ -247,7 +248,7 @@ def _show_metrics(run: runs.Run, simulated: SimulatedModel) -> None:
     """Print the findings, and how many intervals of key metrics contain the planted value."""
     reports.print_blocks(run.blocks())
     dials = simulated.dials.mapping()
-    truths = {part.name: part.true_values(dials) for part in registry.load("studies", "genderbench")().parts}
+    truths = {part.name: part.true_values(dials) for part in STUDIES.load("genderbench")().parts}
     known = run.findings.filter("key").drop_nulls("low").iter_rows(named=True)
     covered = {
         f"{row['part']} {row['metric']}": row["low"] <= truths[row["part"]][row["metric"]] <= row["high"]
@@ -263,7 +264,7 @@ def _show_metrics(run: runs.Run, simulated: SimulatedModel) -> None:
 def _show_concepts(run: runs.Run, simulated: SimulatedModel) -> None:
     """Print the findings, and how many planted and unplanted associations were reported."""
     reports.print_blocks(run.blocks())
-    (part,) = registry.load("studies", "associations")("gender").parts
+    (part,) = STUDIES.load("associations")("gender").parts
     planted = part.planted_effects(run.design, simulated.dials.mapping())
     single, key = run.findings.drop_nulls("concept"), ["concept", "group"]
     missed, unplanted = planted.join(single, on=key, how="anti"), single.join(planted, on=key, how="anti")

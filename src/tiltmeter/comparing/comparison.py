@@ -12,12 +12,13 @@ from polars import DataFrame, col
 from tiltmeter.blocks import Block, Callout, Chart, Column, IntervalRow, Intervals, Table, Text
 from tiltmeter.comparing.difference_blocks import interval_of, metric_of, some_columns, subject_of_verdicts
 from tiltmeter.comparing.differences import VERDICTS, judged_differences
-from tiltmeter.comparing.sides import Side, SideView, choose, document_of, opened
 from tiltmeter.errors import InputError
 from tiltmeter.reports import Result
 from tiltmeter.runs import Run
+from tiltmeter.runs.sides import Side, SideView, choose, document_of, opened
 from tiltmeter.sanitising import shortened
-from tiltmeter.study import SHOWN_BELOW, WITH_CONSTRAINED, Part, Settings, metric_name
+from tiltmeter.schema import SHOWN_BELOW, WITH_CONSTRAINED, metric_name
+from tiltmeter.study import Part, Settings
 
 SHOWN = 20
 """Maximum number of single concepts shown; JSON output and --all show all of them."""

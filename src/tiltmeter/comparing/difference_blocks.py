@@ -9,7 +9,7 @@ from polars import DataFrame, col, when
 
 from tiltmeter.blocks import Block, Column, Kind, Table, Text, columns_of
 from tiltmeter.comparing.differences import UNJUDGED
-from tiltmeter.study import THESE_ITEMS, metric_name
+from tiltmeter.schema import THESE_ITEMS, metric_name
 
 
 def within_blocks(wordings: DataFrame, stability: DataFrame) -> list[Block]:

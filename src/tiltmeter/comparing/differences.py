@@ -10,7 +10,7 @@ from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col
 
 from tiltmeter import stats
 from tiltmeter.comparing.bias_change import BiasScale
-from tiltmeter.study import CONTRASTS, ITEMS_LIKE_THESE, NAMED, SHOWN_BELOW, THESE_ITEMS, UNITS, Schema, beside, conform, q_values
+from tiltmeter.schema import CONTRASTS, ITEMS_LIKE_THESE, NAMED, SHOWN_BELOW, THESE_ITEMS, UNITS, Schema, beside, conform, q_values
 
 VERDICTS = ("better", "worse", "unchanged", "inconclusive")
 

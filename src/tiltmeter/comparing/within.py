@@ -10,10 +10,11 @@ import polars as pl
 from polars import DataFrame, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter import stats
-from tiltmeter.comparing.sides import Side, SideView, models_of, opened
 from tiltmeter.comparing.welch import standard_errors, welch_p
 from tiltmeter.runs import Run, load
-from tiltmeter.study import CONTRASTS, NAMED, Part, Schema, Settings, beside, conform, q_values
+from tiltmeter.runs.sides import Side, SideView, models_of, opened
+from tiltmeter.schema import CONTRASTS, NAMED, Schema, beside, conform, q_values
+from tiltmeter.study import Part, Settings
 
 WORDINGS: Schema = {
     "model": String,

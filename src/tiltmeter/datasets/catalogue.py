@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from tiltmeter.records import Filled
-from tiltmeter.yaml_files import packaged_yaml
+from tiltmeter.files.records import Filled
+from tiltmeter.files.yaml import packaged_yaml
 
 Restriction = Literal["non-commercial share-alike", "fair use claim", "terms of use", "copied job advertisements"]
 """Reason why the use of a file is restricted, as shown to the user."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tiltmeter.datasets.library import DataUnavailable, file_flaw
 from tiltmeter.errors import InputError
-from tiltmeter.safe_writing import writing
+from tiltmeter.files.writing import writing
 
 if TYPE_CHECKING:
     from tiltmeter.datasets.catalogue import Entry

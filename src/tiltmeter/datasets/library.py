@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from tiltmeter.datasets.catalogue import SourceError, flaw
-from tiltmeter.errors import EXIT_INCOMPLETE, InputError, TiltmeterError
-from tiltmeter.paths import default_cache
-from tiltmeter.registry import check_known
-from tiltmeter.safe_writing import IN_CACHE, writing
+from tiltmeter.errors import EXIT_INCOMPLETE, InputError, TiltmeterError, check_known
+from tiltmeter.files.paths import default_cache
+from tiltmeter.files.writing import IN_CACHE, writing
 
 if TYPE_CHECKING:
     from polars import DataFrame

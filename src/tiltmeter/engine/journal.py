@@ -38,10 +38,10 @@ from tiltmeter.engine.database import (
     shown,
 )
 from tiltmeter.errors import InputError
+from tiltmeter.files.records import Filled
+from tiltmeter.files.yaml import first_error
 from tiltmeter.models.base import SERVED
-from tiltmeter.records import Filled
 from tiltmeter.sanitising import storable
-from tiltmeter.yaml_files import first_error
 
 if TYPE_CHECKING:
     from polars import DataFrame

@@ -11,8 +11,8 @@ from typing import Annotated, NamedTuple, Self
 from pydantic import Field, TypeAdapter, ValidationError
 
 from tiltmeter.errors import InputError
-from tiltmeter.paths import is_file
-from tiltmeter.yaml_files import read_yaml
+from tiltmeter.files.paths import is_file
+from tiltmeter.files.yaml import read_yaml
 
 _Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 

@@ -29,13 +29,12 @@ from typing import Any, Self
 from tiltmeter.engine.generation import outcome_of
 from tiltmeter.engine.local_engine import Engine
 from tiltmeter.engine.rate_limit import Limits
-from tiltmeter.errors import InputError, ProviderError, TiltmeterError
+from tiltmeter.errors import InputError, ProviderError, TiltmeterError, check_known
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
 from tiltmeter.models.huggingface import BulkModel
 from tiltmeter.models.memory import is_out_of_memory
 from tiltmeter.models.text_models import CachedTextModel
 from tiltmeter.models.weights import find_weights
-from tiltmeter.registry import check_known
 
 BATCHES = 4
 """Maximum number of batches of texts per worker."""

@@ -1,1 +1,2 @@
-from .exporting import FORMATS as FORMATS, Format as Format, Wanted as Wanted, export as export
+from .exporting import FORMATS as FORMATS, Format as Format, export as export
+from .requests import ExportRequest as ExportRequest

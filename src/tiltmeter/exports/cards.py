@@ -16,13 +16,13 @@ from polars import DataFrame, col
 from tiltmeter.blocks import Column, Table
 from tiltmeter.errors import InputError
 from tiltmeter.exports.documents import facts, limits, notes_of, write_text
-from tiltmeter.exports.exporting import Wanted
 from tiltmeter.exports.plain_tables import findings_of
+from tiltmeter.exports.requests import ExportRequest
 from tiltmeter.reports import markdown
 from tiltmeter.runs import RunFolder
 from tiltmeter.runs.folder import STAGES, reading
 from tiltmeter.runs.plain_findings import findings_table
-from tiltmeter.study import NAMED, beside, metric_name
+from tiltmeter.schema import NAMED, beside, metric_name
 
 HOW_TO_SPEAK = (
     "These results describe what a model associates with groups of people in its answers to these prompts. They do not describe people."
@@ -58,7 +58,7 @@ _ARGS = (
 )  # fmt: skip
 
 
-def write_card(wanted: Wanted) -> None:
+def write_card(wanted: ExportRequest) -> None:
     """Write a model card: front matter with one result per computed finding, and a section with intervals, marks and limitations.
 
     Raises
@@ -132,7 +132,7 @@ _ABOUT = {
 }
 
 
-def write_dataset(wanted: Wanted) -> None:
+def write_dataset(wanted: ExportRequest) -> None:
     """Write a dataset folder with a card (README.md), run.json, study.yaml, and unmodified copies of all Parquet tables.
 
     The folder can be opened with `datasets.load_dataset(FOLDER, "findings")` and `tiltmeter.load(FOLDER)`.
@@ -169,7 +169,7 @@ def _tables(folder: RunFolder) -> dict[str, Path]:
     return own | {path.stem: path for path in sorted((folder.path / STAGES).glob("*.parquet")) if path.stem not in own}
 
 
-def _fill(target: Path, wanted: Wanted) -> None:
+def _fill(target: Path, wanted: ExportRequest) -> None:
     folder = wanted.run.folder
     folder.whole()
     target.mkdir()
@@ -192,7 +192,7 @@ def _rows(folder: RunFolder, table: str) -> int:
     return counted
 
 
-def _card(wanted: Wanted, configs: Mapping[str, str]) -> str:
+def _card(wanted: ExportRequest, configs: Mapping[str, str]) -> str:
     about = wanted.run.about
     metadata = {
         "pretty_name": f"Tiltmeter: {about['title']}",

@@ -9,8 +9,8 @@ from polars import DataFrame, col
 
 from tiltmeter import runs
 from tiltmeter.blocks import Table
-from tiltmeter.exports.exporting import Wanted
 from tiltmeter.exports.plain_tables import findings_of, normalised_of
+from tiltmeter.exports.requests import ExportRequest
 from tiltmeter.probes.presentation import normalised_block
 from tiltmeter.reports import latex, markdown, writing
 from tiltmeter.reports.words import not_run, table_of
@@ -39,7 +39,7 @@ OWN_FAMILIES = ("association", "theme")
 """Metrics of associations whose tests are families of their own."""
 
 
-def shown_table(wanted: Wanted) -> tuple[Table, list[str]]:
+def shown_table(wanted: ExportRequest) -> tuple[Table, list[str]]:
     """Return the requested table and its notes; raises InputError if there is no normalised score."""
     findings = findings_of(wanted)
     computed = {} if wanted.table in ("findings", "normalised") else runs.method_tables(wanted.run, {"model": wanted.model})
@@ -100,13 +100,13 @@ def _of_marks(findings: DataFrame) -> list[str]:
     ]
 
 
-def write_text(wanted: Wanted, text: str) -> None:
+def write_text(wanted: ExportRequest, text: str) -> None:
     """Write a text atomically to the requested path."""
     with writing(wanted.path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
-def write_markdown(wanted: Wanted) -> None:
+def write_markdown(wanted: ExportRequest) -> None:
     """Write a Markdown table of findings with explanatory notes."""
     table, sentences = shown_table(wanted)
     about = wanted.run.about
@@ -114,7 +114,7 @@ def write_markdown(wanted: Wanted) -> None:
     write_text(wanted, f"## Tiltmeter: {markdown.text(about['title'])}\n\n{facts(about, wanted.model)}\n{markdown.table(table)}{notes}")
 
 
-def write_latex(wanted: Wanted) -> None:
+def write_latex(wanted: ExportRequest) -> None:
     """Write a LaTeX `tabular` of findings, with explanatory notes as comments above it."""
     table, notes = shown_table(wanted)
     lines = [f"{name}: {fact}" for name, fact in summary(wanted.run.about, wanted.model).items()]

@@ -8,30 +8,16 @@ from pkgutil import resolve_name
 from typing import NamedTuple
 
 from tiltmeter import runs
-from tiltmeter.errors import InputError
-from tiltmeter.registry import check_known
-from tiltmeter.safe_writing import check_suffix
-
-
-class Wanted(NamedTuple):
-    """A validated export request, which is passed to a writer."""
-
-    run: runs.Run
-    path: Path
-    """Output file or folder; for a service, the run folder."""
-    table: str
-    every: bool
-    """Whether to export all findings instead of the key findings."""
-    model: str | None
-    """Name of the only model to export; None exports all models."""
-    format: str
+from tiltmeter.errors import InputError, check_known
+from tiltmeter.exports.requests import ExportRequest
+from tiltmeter.files.writing import check_suffix
 
 
 class Format(NamedTuple):
     """An export format.
 
-    `writer` is "module:function". The function takes a `Wanted` and writes the output atomically. For a service, it returns one address
-    per logged run.
+    `writer` is "module:function". The function takes an `ExportRequest` and writes the output atomically. For a service, it
+    returns one address per logged run.
     """
 
     writer: str
@@ -125,7 +111,7 @@ def export(
     if every and name != "findings":
         raise InputError(f"--all applies only to findings; omit it with --table {name}")
     place = _place(opened, format, chosen, name, path)
-    addresses: list[str] = resolve_name(chosen.writer)(Wanted(opened, place, name, every, model, format))
+    addresses: list[str] = resolve_name(chosen.writer)(ExportRequest(opened, place, name, every, model, format))
     if chosen.suffix is None:
         return addresses
     if path is not None:

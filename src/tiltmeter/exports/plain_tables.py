@@ -9,14 +9,14 @@ from polars import DataFrame, LazyFrame
 
 from tiltmeter import runs
 from tiltmeter.errors import InputError
-from tiltmeter.exports.exporting import Wanted
+from tiltmeter.exports.requests import ExportRequest
 from tiltmeter.probes.presentation import normalised_table
 from tiltmeter.reports import writing
 from tiltmeter.reports.files import csv_table
 from tiltmeter.runs.folder import TABLES, reading
 
 
-def scan(wanted: Wanted) -> LazyFrame:
+def scan(wanted: ExportRequest) -> LazyFrame:
     """Scan all rows of the requested table; raises InputError if the run has no table of that name."""
     run, name = wanted.run, wanted.table
     if name == "normalised":
@@ -38,7 +38,7 @@ def _table(run: runs.Run, name: str) -> LazyFrame:
     return run.folder.any_table(name, others=("normalised", "examples", *computed))
 
 
-def findings_of(wanted: Wanted) -> DataFrame:
+def findings_of(wanted: ExportRequest) -> DataFrame:
     """Return the findings to export: the key findings, or all of them."""
     findings = wanted.run.findings
     if wanted.model is not None:
@@ -46,7 +46,7 @@ def findings_of(wanted: Wanted) -> DataFrame:
     return findings if wanted.every or wanted.table == "normalised" else findings.filter("key")
 
 
-def normalised_of(wanted: Wanted) -> DataFrame:
+def normalised_of(wanted: ExportRequest) -> DataFrame:
     """Return the normalised key metrics of all models; raises InputError if no metric has a normalised score."""
     table = normalised_table(findings_of(wanted), wanted.run.grades)
     if table.height <= 1:  # at most the row of the average
@@ -54,7 +54,7 @@ def normalised_of(wanted: Wanted) -> DataFrame:
     return table
 
 
-def write_table(wanted: Wanted) -> None:
+def write_table(wanted: ExportRequest) -> None:
     """Write a table as CSV, JSON, JSON Lines or Parquet.
 
     CSV is encoded as UTF-8; texts are quoted, nulls are empty and formulas are neutralised. In JSON, NaN and infinite numbers are null.

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 from polars import DataFrame
 
 from tiltmeter.errors import InputError, ProviderError
-from tiltmeter.exports.exporting import Wanted
 from tiltmeter.exports.plain_tables import findings_of
+from tiltmeter.exports.requests import ExportRequest
 from tiltmeter.reports import Report, write_page
 from tiltmeter.reports.files import csv_table
 from tiltmeter.runs.opened_run import blocks_of
 from tiltmeter.sanitising import printable, redacted, shortened
-from tiltmeter.study import metric_name
+from tiltmeter.schema import metric_name
 
 _FORBIDDEN = re.compile(r"[^\w. \-]+")
 """Characters that some trackers do not allow in names; a slash would create a folder."""
@@ -50,14 +50,14 @@ class Tracked(NamedTuple):
 
 
 @contextmanager
-def tracked(wanted: Wanted) -> Iterator[Iterator[Tracked]]:
+def tracked(wanted: ExportRequest) -> Iterator[Iterator[Tracked]]:
     """Yield one `Tracked` per model; its files are deleted when the block ends."""
     names = [wanted.model] if wanted.model is not None else [one["name"] for one in wanted.run.about["models"]]
     with TemporaryDirectory(prefix="tiltmeter-") as folder:
         yield (_tracked(wanted, name, Path(folder) / str(i)) for i, name in enumerate(names))
 
 
-def _tracked(wanted: Wanted, name: str, place: Path) -> Tracked:
+def _tracked(wanted: ExportRequest, name: str, place: Path) -> Tracked:
     place.mkdir()
     about = wanted.run.about
     readable = csv_table(wanted.run.findings.filter(model=name).lazy()).collect()
@@ -105,7 +105,7 @@ _BATCH = 900
 """Number of metrics per request; servers accept at most 1,000."""
 
 
-def log_to_mlflow(wanted: Wanted) -> list[str]:
+def log_to_mlflow(wanted: ExportRequest) -> list[str]:
     """Log one MLflow run per model, with parameters, metrics, tags and files.
 
     Returns
@@ -140,7 +140,7 @@ def _log_mlflow(mlflow: Any, one: Tracked) -> str:
         raise _rejection(f"MLflow at {redacted(mlflow.get_tracking_uri())}", error, "MLFLOW_TRACKING_URI") from error
 
 
-def log_to_wandb(wanted: Wanted) -> list[str]:
+def log_to_wandb(wanted: ExportRequest) -> list[str]:
     """Log one Weights & Biases run per model: parameters as config, metrics as summary, findings as a table, files as an artifact.
 
     Returns
@@ -158,7 +158,7 @@ def log_to_wandb(wanted: Wanted) -> list[str]:
     return _log(wanted, "wandb", _log_wandb)
 
 
-def _log(wanted: Wanted, name: str, log_one: Callable[[Any, Tracked], str]) -> list[str]:
+def _log(wanted: ExportRequest, name: str, log_one: Callable[[Any, Tracked], str]) -> list[str]:
     """Call `log_one` with the tracker's module for each model and return the addresses."""
     try:
         module = import_module(name)

@@ -1,4 +1,9 @@
-from .catalogue import FEATURES as FEATURES, open_features as open_features, outside_feature as outside_feature
+from .catalogue import (
+    FEATURES as FEATURES,
+    OUTSIDE_FEATURES as OUTSIDE_FEATURES,
+    open_features as open_features,
+    outside_feature as outside_feature,
+)
 from .clusters import Clusters as Clusters, cluster_texts as cluster_texts
 from .kinds import Described as Described, Feature as Feature, Measured as Measured, measure_features as measure_features
 from .overlap import bleu as bleu, cosine as cosine, mask_words as mask_words, rouge_l as rouge_l

@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tiltmeter import registry
-from tiltmeter.errors import InputError
+from tiltmeter.errors import InputError, did_you_mean
 from tiltmeter.features.kinds import ByClassifier, ByFunction, ByLexicon, ByWords, Described, Distance, Feature
 from tiltmeter.features.scoring import FeatureColumn
+from tiltmeter.files.yaml import packaged_yaml
 from tiltmeter.models import Classifier, Encoder
-from tiltmeter.registry import did_you_mean
-from tiltmeter.user_functions import is_function, load_function
-from tiltmeter.yaml_files import packaged_yaml
+from tiltmeter.plugins.functions import is_function, load_function
+from tiltmeter.plugins.registry import Registry
 
 
 def _read_catalogue() -> dict[str, Described]:
@@ -31,6 +30,8 @@ def _read_catalogue() -> dict[str, Described]:
 
 FEATURES: Final[Mapping[str, Described]] = _read_catalogue()
 """Built-in features by name."""
+OUTSIDE_FEATURES: Final = Registry("features", "feature", {}, required="a function of one text")
+"""Features of other packages (entry points in the group `tiltmeter.features`)."""
 
 
 def open_features(names: Sequence[str], *, encoder: Callable[[str], Encoder], classifier: Callable[[str], Classifier]) -> Sequence[Feature]:
@@ -61,10 +62,10 @@ def open_features(names: Sequence[str], *, encoder: Callable[[str], Encoder], cl
             feature: Feature = _user_function(name.rpartition(":")[2], name, free=False)
         elif equals and is_function(model):
             feature = _user_function(name, model, free=True)
-        elif name in registry.names("features"):
+        elif name in OUTSIDE_FEATURES.names():
             feature = outside_feature(name, model)
         elif name not in FEATURES:
-            known = [*FEATURES, *registry.names("features")]
+            known = [*FEATURES, *OUTSIDE_FEATURES.names()]
             raise InputError(f"unknown feature {name!r}: {did_you_mean(name, known)}; name your own function as MODULE:FUNCTION")
         elif equals and not model:
             raise InputError(f"{written!r}: write a model after the = (a folder, or a model on the Hugging Face Hub)")
@@ -147,13 +148,13 @@ def outside_feature(name: str, model: str = "") -> ByFunction:
     InputError
         The name is that of a built-in feature or is not an identifier, or a model was given.
     """
-    place = registry.reference("features", name)
+    place = OUTSIDE_FEATURES.reference(name)
     if name in FEATURES or not name.isidentifier():
         why = "it is the name of a built-in feature" if name in FEATURES else "use letters, digits and underscores only"
         raise InputError(f"{place} cannot be used as the feature {name!r}: {why}; rename its entry point")
     if model:
         raise InputError(f"{name}={model}: {name} uses no model; write only {name}")
-    return ByFunction(name, registry.load("features", name), place)
+    return ByFunction(name, OUTSIDE_FEATURES.load(name), place)
 
 
 def _user_function(name: str, place: str, *, free: bool) -> ByFunction:

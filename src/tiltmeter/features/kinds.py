@@ -29,8 +29,8 @@ from tiltmeter.features.scoring import (
     number_texts,
     score_all,
 )
+from tiltmeter.files.yaml import packaged_yaml
 from tiltmeter.models import Classifier, Encoder
-from tiltmeter.yaml_files import packaged_yaml
 
 PAIRS_AT_ONCE = 16_384
 """Number of pairs whose differences are computed at a time (about 100 MB for 384 dimensions in double precision)."""

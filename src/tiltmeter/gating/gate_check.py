@@ -29,17 +29,18 @@ from tiltmeter.blocks import (
 )
 from tiltmeter.comparing import compare, subject_of_verdicts
 from tiltmeter.comparing.differences import UNJUDGED
-from tiltmeter.comparing.sides import opened
 from tiltmeter.datasets import Library
 from tiltmeter.errors import EXIT_GATE, EXIT_INCOMPLETE, EXIT_OK, EXIT_PROVIDER, EXIT_UNDECIDED, InputError
 from tiltmeter.gating.rule_files import Limit, Rules
 from tiltmeter.reports import Result
 from tiltmeter.reports.words import level_words, mark_words
-from tiltmeter.runs import Run, caveats, sentences
+from tiltmeter.runs import Run, sentences
+from tiltmeter.runs.caveats import caveats
 from tiltmeter.runs.checksums import unmatched_tables
 from tiltmeter.runs.opened_run import NARROW, OF_THE_WHOLE
 from tiltmeter.runs.planning import total_items
-from tiltmeter.study import NAMED, SHOWN_BELOW, metric_name
+from tiltmeter.runs.sides import opened
+from tiltmeter.schema import NAMED, SHOWN_BELOW, metric_name
 
 MARK_INTERVALS = {"default": "90% interval"}
 """Interval that gives the mark, by definition. Under other definitions, it is the interval that is printed."""

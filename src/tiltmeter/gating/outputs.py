@@ -10,9 +10,9 @@ from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 from tiltmeter.errors import InputError
+from tiltmeter.files.writing import writing
 from tiltmeter.gating.gate_check import Check, Verdict
 from tiltmeter.reports import print_text
-from tiltmeter.safe_writing import writing
 from tiltmeter.sanitising import printable, shortened
 
 _NONCHARACTERS = dict.fromkeys((0xFFFE, 0xFFFF), 0xFFFD)

@@ -10,10 +10,9 @@ from typing import Self
 
 from polars import DataFrame, col
 
-from tiltmeter.benchmarks.configurations import BASELINES
+from tiltmeter.benchmarks.definitions import BASELINES
 from tiltmeter.blocks import MARKS
-from tiltmeter.errors import CAVEATS, InputError, error_prefix
-from tiltmeter.registry import check_known
+from tiltmeter.errors import CAVEATS, InputError, check_known, error_prefix
 from tiltmeter.runs.opened_run import OF_THE_WHOLE, narrowed
 
 _NAMES = ("model", "part", *OF_THE_WHOLE)

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeGuard
 from polars import DataFrame, lit
 
 from tiltmeter.errors import InputError
+from tiltmeter.files.reading import json_of
 from tiltmeter.importing.evaluation_logs import RESPONSE_ROWS, reading_log
 from tiltmeter.importing.response_tables import REPETITIONS, Source
 from tiltmeter.models import Completion
@@ -24,7 +25,6 @@ from tiltmeter.models.answer_shapes import AnswerError
 from tiltmeter.models.base import ModelError
 from tiltmeter.models.endpoints import clean, complaint_in, found_at
 from tiltmeter.models.http import read_chat_answer
-from tiltmeter.outside_files import json_of
 from tiltmeter.sanitising import shortened
 
 _IDS: Final = ("custom_id", "key", "recordId")

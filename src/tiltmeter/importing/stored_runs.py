@@ -15,8 +15,8 @@ from polars import DataFrame, String, col
 
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
+from tiltmeter.files.paths import is_file, sha256
 from tiltmeter.models import Model, Sampling
-from tiltmeter.paths import is_file, sha256
 from tiltmeter.runs.asking import Asking
 from tiltmeter.runs.counterparts import factors_of
 from tiltmeter.runs.folder import LABELS_FILE, STAGES
@@ -26,7 +26,8 @@ from tiltmeter.runs.problems import close_parts, count_responses, is_whole, what
 from tiltmeter.runs.resolving import Resolved
 from tiltmeter.runs.study_run import RunInProgress, default_folder
 from tiltmeter.runs.two_definitions import TABLE, side_by_side
-from tiltmeter.study import RESPONSES, NotRun, Part, Settings
+from tiltmeter.schema import RESPONSES
+from tiltmeter.study import NotRun, Part, Settings
 
 OWN_TEXTS = "texts"
 """Name of the studies of the user's own texts."""

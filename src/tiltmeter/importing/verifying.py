@@ -19,19 +19,20 @@ from typing import Any, Final
 import polars as pl
 from polars import DataFrame, Series, col
 
-from tiltmeter.comparing.sides import document_of, opened
 from tiltmeter.datasets import Library
 from tiltmeter.errors import EXIT_GATE, EXIT_OK, InputError
+from tiltmeter.files.paths import is_file
 from tiltmeter.importing.stored_runs import OWN_TEXTS
 from tiltmeter.models import Sampling
-from tiltmeter.paths import is_file
 from tiltmeter.runs import Asking, Resolved, Run, RunFolder, refuse_code, resolve_stored
 from tiltmeter.runs.checksums import unmatched_tables
 from tiltmeter.runs.folder import LABELS_FILE, STAGES, reading
 from tiltmeter.runs.pipeline import make_design
 from tiltmeter.runs.problems import count_responses
+from tiltmeter.runs.sides import document_of, opened
 from tiltmeter.runs.study_run import RunInProgress
-from tiltmeter.study import NAMED, Part, Stage, Study
+from tiltmeter.schema import NAMED
+from tiltmeter.study import Part, Stage, Study
 
 _TOLERANCE: Final = 1e-9
 """Numbers whose difference is at most this share of them are equal: other processors round differently."""

@@ -16,15 +16,17 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value,
 from inspect_ai.solver import TaskState, generate
 from polars import DataFrame, col
 
-from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.importing import MARK, output_of
 from tiltmeter.models import Sampling
 from tiltmeter.probes import Probe
+from tiltmeter.probes.listing import PROBES
+from tiltmeter.readers.outcomes import OUTCOMES
 from tiltmeter.runs import Resolved, resolve
 from tiltmeter.runs.pipeline import beside_factors
-from tiltmeter.study import OUTCOMES, RESPONSES, NotRun
+from tiltmeter.schema import RESPONSES
+from tiltmeter.study import NotRun
 
 
 @dataclass(frozen=True)
@@ -226,5 +228,5 @@ def _task_of(probe: str) -> Callable[..., Task]:
     return create
 
 
-for _name in registry.names("probes"):
+for _name in PROBES.names():
     task(name=_name)(_task_of(_name))

@@ -6,11 +6,14 @@ from .base import (
     Model as Model,
     ModelError as ModelError,
     Sampling as Sampling,
-    create_model as create_model,
-    provider_factory as provider_factory,
-    refuse_secrets as refuse_secrets,
-    sampling_from_options as sampling_from_options,
 )
 from .endpoints import ENDPOINTS as ENDPOINTS, Endpoint as Endpoint
 from .function import model_of as model_of
+from .options import refuse_secrets as refuse_secrets
+from .providers import (
+    PROVIDERS as PROVIDERS,
+    create_model as create_model,
+    provider_factory as provider_factory,
+    sampling_from_options as sampling_from_options,
+)
 from .text_models import SentenceEncoder as SentenceEncoder, TextClassifier as TextClassifier

@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from tiltmeter.files.reading import json_of
 from tiltmeter.models.endpoints import GENERATION_FAILED, Complaint, complaint_in, found_at
 from tiltmeter.models.event_streams import is_event_stream, joined_stream, reason_text, without_comments
-from tiltmeter.outside_files import json_of
-from tiltmeter.thinking import split_thinking
+from tiltmeter.models.thinking import split_thinking
 
 _DECLINED = re.compile(
     r"filter|refus|safety|prohibited|blocked|blocklist|recitation|spii|sensitive|guardrail|toxic|moderat|policy|violat", re.IGNORECASE

@@ -16,8 +16,8 @@ from itertools import count, product
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from tiltmeter.llm_json import json_values
-from tiltmeter.yaml_files import packaged_yaml
+from tiltmeter.files.yaml import packaged_yaml
+from tiltmeter.models.json_replies import json_values
 
 T = TypeVar("T")
 

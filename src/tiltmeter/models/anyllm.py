@@ -13,17 +13,10 @@ from typing import Any, Self
 
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models.answer_shapes import AnswerError, reported_failure
-from tiltmeter.models.base import (
-    Completion,
-    Message,
-    ModelError,
-    NamedModel,
-    Sampling,
-    check_options,
-    request_parameters,
-)
+from tiltmeter.models.base import Completion, Message, ModelError, NamedModel, Sampling, request_parameters
 from tiltmeter.models.endpoints import Complaint, SystemMessages, base_of, checked_url, clean, complaint_in, model_error
 from tiltmeter.models.http import read_chat_answer
+from tiltmeter.models.options import check_options
 from tiltmeter.models.served import with_served
 
 OPTIONS: frozenset[str] = frozenset()

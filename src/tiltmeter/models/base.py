@@ -1,26 +1,15 @@
-"""The `Model` protocol that every provider implements, and the creation of models from user input."""
+"""The `Model` protocol that every provider implements, and what models take and return."""
 
 from __future__ import annotations
 
-import json
-import math
-import re
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, SupportsIndex, TypeAlias, runtime_checkable
-
-from tiltmeter import registry
-from tiltmeter.errors import InputError
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, SupportsIndex, runtime_checkable
 
 if TYPE_CHECKING:
     from tiltmeter.arrays import Vectors
-
-Range: TypeAlias = tuple[type[int] | type[float], float, float]
-"""Type of a number, its minimum and its maximum."""
-
 
 ALLOWED = "allowed_answers"
 """Role of a message that lists the allowed answers, and the column of a design with its content."""
@@ -237,156 +226,3 @@ def request_parameters(sampling: Sampling, sample: int) -> dict[str, Any]:
         "stop": list(sampling.stop) or None,
     }
     return {name: value for name, value in named.items() if value is not None}
-
-
-# Creation of models from user input ---------------------------------------------------------------------------------------------------
-
-_RESERVED = ("messages", "model", "n", "stream")
-SECRET_NAME = re.compile(r"secret|passw(?:or)?d|passphrase|authori[sz]|credential|bearer|(?:key|keys|keyid|token)$|^x?auth$")
-"""Matches a name without its separators: api_key, hf_token, X-Api-Key, but not max_tokens or stop_token_ids."""
-_NO_SECRETS = frozenset(("prompt_cache_key",))
-_UNSET = ("default", "none", "null", "")
-_SAMPLING_RANGES: Mapping[str, Range] = {
-    "temperature": (float, 0, math.inf),
-    "top_p": (float, 0, 1),
-    "max_tokens": (int, 1, math.inf),
-    "seed": (int, 0, math.inf),
-}
-
-
-def create_model(spec: str, *, base_url: str | None = None, options: Mapping[str, str] | None = None) -> Model:
-    """Create the model that `spec` names.
-
-    Parameters
-    ----------
-    spec
-        `provider/model`; the name of the model may contain further slashes. `compatible/NAME` is any OpenAI-compatible endpoint.
-    base_url
-        Base URL of the endpoint, in place of the provider's default.
-    options
-        Options of the provider: the second part of `sampling_from_options`.
-
-    Raises
-    ------
-    InputError
-        There is no such provider, the spec is not of the form `provider/model`, or the provider does not accept the base URL or an option.
-    ProviderError
-        The provider's key, or an optional package it needs, is missing.
-    """
-    provider, model = _parse_spec(spec)
-    return provider_factory(provider)(provider, model, base_url=base_url, options=dict(options or {}))
-
-
-def provider_factory(provider: str) -> Callable[..., Model]:
-    """Return the function that creates the models of a provider; raise InputError if there is none, or if a plugin is not usable."""
-    elsewhere = " (compatible/NAME with --base-url reaches any OpenAI-compatible endpoint)"
-    registry.check_known(provider, registry.names("providers"), f"unknown provider {provider!r}", elsewhere)
-    factory: Callable[..., Model] = registry.load("providers", provider)
-    return factory
-
-
-def _parse_spec(spec: str) -> tuple[str, str]:
-    provider, _, model = spec.partition("/")
-    if not (provider and model):
-        raise InputError(f"the model {spec!r} should be written provider/model, for instance openai/gpt-4o-mini or ollama/llama3.2")
-    return provider, model
-
-
-def check_options(spec: str, options: Iterable[str], known: Sequence[str] = ()) -> None:
-    """Raise InputError if an option is not among the known ones."""
-    for name in options:
-        if name not in known:
-            raise InputError(f"{spec} has no option {name}: {registry.did_you_mean(name, known) if known else 'remove it from -M'}")
-
-
-def check_local(spec: str, base_url: str | None) -> None:
-    """Raise InputError if a base URL was given for a model without one."""
-    if base_url is not None:
-        raise InputError(f"{spec} runs inside tiltmeter and has no base URL: remove --base-url")
-
-
-def parse_number(name: str, value: str, allowed: Range) -> Any:
-    """Parse the number of the option `-M NAME=VALUE`; raise InputError if it is not a number or out of range."""
-    kind, least, most = allowed
-    try:
-        number = kind(value)
-    except ValueError:
-        number = math.nan
-    if not least <= number <= most or number == math.inf:
-        what = "a whole number" if kind is int else "a number"
-        raise InputError(f"-M {name}={value}: give {what} {f'of {least} or more' if most == math.inf else f'from {least} to {most}'}")
-    return number
-
-
-def sampling_from_options(spec: str, options: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Split `-M key=value` for the model `spec`: fields for `Sampling`, and the options for `create_model`.
-
-    The first part contains only the fields that were given, for use with `dataclasses.replace(study.sampling, **fields)`; the value
-    `default` sets a field to None (not sent). If the module of a provider declares `OPTIONS`, the provider takes these options, and all
-    other options are vendor extras (under `extra`), which are sent with each request. A provider that declares none (replay, sim, external
-    packages) takes all other options and rejects unknown ones.
-
-    Raises
-    ------
-    InputError
-        There is no such provider, a value has the wrong type or range, a reserved part of the request was given, or an option looks like
-        a key or password: options are written to the files of the run.
-    """
-    factory = provider_factory(_parse_spec(spec)[0])
-    declared: frozenset[str] | None = getattr(sys.modules[factory.__module__], "OPTIONS", None)
-    fields: dict[str, Any] = {}
-    extra: dict[str, Any] = {}
-    leftover: dict[str, str] = {}
-    for name, value in options.items():
-        refuse_secrets(f"-M {name}=", name, _parse_scalar(value))
-        is_unset = value.strip().lower() in _UNSET
-        if name in _SAMPLING_RANGES:
-            fields[name] = None if is_unset else parse_number(name, value, _SAMPLING_RANGES[name])
-        elif name == "stop":
-            fields[name] = () if is_unset else _parse_stop_texts(value)
-        elif declared is None or name in declared:
-            leftover[name] = value
-        elif name in _RESERVED:
-            raise InputError(f"-M {name}={value}: {name} is part of every request and cannot be set")
-        else:
-            extra[name] = _parse_scalar(value)
-    return fields | ({"extra": extra} if extra else {}), leftover
-
-
-def refuse_secrets(place: str, name: str, value: Any) -> None:
-    """Raise InputError if the name of an option, or a name with a text in its JSON value, looks like that of a key.
-
-    The message contains `place`, which is the option as the user wrote it, but never the value.
-    """
-    names, left = [name], [value]
-    while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            names += [inside for inside, inner in one.items() if isinstance(inner, str)]
-            left += one.values()
-        elif isinstance(one, list):
-            left += one
-    for found in names:
-        if found not in _NO_SECRETS and SECRET_NAME.search(re.sub(r"[^a-z0-9]", "", found.lower())):
-            shown = place if found == name else f"{found!r} in {place}"
-            raise InputError(
-                f"{shown} looks like a key or password, which would be written to the files of the run: "
-                "set the provider's environment variable instead (see `tiltmeter list models`)"
-            )
-
-
-def _parse_scalar(value: str) -> Any:
-    """Return a value parsed as JSON (number, true, false, null, list, object), or the text itself if it is not JSON."""
-    try:
-        return json.loads(value, parse_constant=lambda name: name)  # NaN and Infinity are not JSON: they remain text
-    except (ValueError, RecursionError):
-        return value
-
-
-def _parse_stop_texts(value: str) -> tuple[str, ...]:
-    r"""Parse stop texts: one text, or a JSON string or list of strings (such as `"\n"`)."""
-    found = _parse_scalar(value) if value[0] in '["' else value
-    texts = [found] if isinstance(found, str) else found
-    if not all(isinstance(text, str) and text for text in texts):
-        raise InputError(f'-M stop={value}: give a text or a JSON list of texts such as ["\\n", "END"]')
-    return tuple(texts)

@@ -18,10 +18,11 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from tiltmeter.errors import InputError
-from tiltmeter.models.base import Completion, Message, ModelError, NamedModel, Sampling, check_local, check_options
-from tiltmeter.paths import is_file, sha256
-from tiltmeter.thinking import split_thinking
-from tiltmeter.user_functions import is_function, load_function
+from tiltmeter.files.paths import is_file, sha256
+from tiltmeter.models.base import Completion, Message, ModelError, NamedModel, Sampling
+from tiltmeter.models.options import check_local, check_options
+from tiltmeter.models.thinking import split_thinking
+from tiltmeter.plugins.functions import is_function, load_function
 
 _GIVEN = ("sampling", "sample")
 """Optional parameters of a function, in addition to the messages."""

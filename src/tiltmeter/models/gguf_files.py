@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 from tiltmeter.errors import InputError
+from tiltmeter.files.paths import default_cache, is_file
+from tiltmeter.files.writing import IN_CACHE, writable
 from tiltmeter.models.memory import is_out_of_memory
-from tiltmeter.paths import default_cache, is_file
-from tiltmeter.safe_writing import IN_CACHE, writable
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -21,7 +21,6 @@ import aiohttp
 from yarl import URL
 
 from tiltmeter.errors import InputError
-from tiltmeter.llm_json import object_schema
 from tiltmeter.models.answer_shapes import (
     AnswerError,
     Reported,
@@ -41,7 +40,6 @@ from tiltmeter.models.base import (
     ModelError,
     NamedModel,
     Sampling,
-    check_options,
     request_parameters,
     split_system,
     token_count,
@@ -61,6 +59,8 @@ from tiltmeter.models.endpoints import (
     read_complaint,
 )
 from tiltmeter.models.event_streams import reason_text
+from tiltmeter.models.json_replies import object_schema
+from tiltmeter.models.options import check_options
 from tiltmeter.models.served import with_served
 
 OPTIONS: frozenset[str] = frozenset()

@@ -24,21 +24,13 @@ from time import perf_counter
 from typing import Any, NamedTuple, Self
 
 from tiltmeter.errors import InputError, ProviderError
-from tiltmeter.models.base import (
-    Completion,
-    Message,
-    ModelError,
-    NamedModel,
-    Range,
-    Sampling,
-    check_local,
-    check_options,
-    parse_number,
-)
+from tiltmeter.models.base import Completion, Message, ModelError, NamedModel, Sampling
 from tiltmeter.models.generation import Generator, generate_batch
 from tiltmeter.models.gguf_files import SUFFIX, find_gguf
 from tiltmeter.models.memory import is_out_of_memory
+from tiltmeter.models.options import Range, check_local, check_options, parse_number
 from tiltmeter.models.prompts import PromptReader, PromptRow
+from tiltmeter.models.thinking import split_thinking
 from tiltmeter.models.weights import (
     Weights,
     check_device,
@@ -48,7 +40,6 @@ from tiltmeter.models.weights import (
     need_local,
     pick_device,
 )
-from tiltmeter.thinking import split_thinking
 
 SMALL = 20_000_000
 """Number of parameters below which a model uses one thread on a CPU: several threads would mostly wait for each other."""

@@ -17,7 +17,8 @@ from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Final, ParamSpec
 from urllib.parse import quote
 
-from tiltmeter.models.base import SECRET_NAME, Completion, ModelError
+from tiltmeter.models.base import Completion, ModelError
+from tiltmeter.models.options import SECRET_NAME
 
 if TYPE_CHECKING:
     from polars import Series

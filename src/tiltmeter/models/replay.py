@@ -10,20 +10,12 @@ import polars as pl
 from polars import DataFrame, Int32, Int64, String, col, lit
 
 from tiltmeter.errors import InputError
-from tiltmeter.models.base import (
-    Completion,
-    Message,
-    ModelError,
-    NamedModel,
-    Sampling,
-    check_local,
-    check_options,
-    split_system,
-)
-from tiltmeter.outside_files import table_of, why
-from tiltmeter.paths import is_file, sha256
-from tiltmeter.thinking import split_thinking
-from tiltmeter.user_tables import ROW, UserTable
+from tiltmeter.files.paths import is_file, sha256
+from tiltmeter.files.reading import table_of, why
+from tiltmeter.files.tables import ROW, UserTable
+from tiltmeter.models.base import Completion, Message, ModelError, NamedModel, Sampling, split_system
+from tiltmeter.models.options import check_local, check_options
+from tiltmeter.models.thinking import split_thinking
 
 _NAMES = {"sample": ("sample", "repetition"), "answer": ("answer", "text", "response", "completion")}
 """Accepted names of columns with several names, in order of preference."""

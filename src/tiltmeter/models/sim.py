@@ -14,10 +14,10 @@ from itertools import accumulate
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from tiltmeter.errors import InputError
+from tiltmeter.errors import InputError, did_you_mean
 from tiltmeter.models.answer_texts import TONES, AnswerPlan, Draws, answer_text, default_form, judge_text, refusal_text, tone_texts
-from tiltmeter.models.base import Completion, Message, NamedModel, Range, Sampling, check_local, check_options, parse_number
-from tiltmeter.registry import did_you_mean
+from tiltmeter.models.base import Completion, Message, NamedModel, Sampling
+from tiltmeter.models.options import Range, check_local, check_options, parse_number
 
 if TYPE_CHECKING:
     from polars import DataFrame

@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from tiltmeter.errors import InputError, ProviderError
+from tiltmeter.files.paths import sha256
 from tiltmeter.models.gguf_files import dequantised
 from tiltmeter.models.memory import is_out_of_memory
-from tiltmeter.paths import sha256
 
 _READ = (".json", ".safetensors", ".model", ".txt", ".jinja")
 """Suffixes of the files of a model. Pickled weights are excluded, because loading them may run code."""

@@ -1,5 +1,5 @@
-from .base import Card as Card, Dials as Dials, Odds as Odds, Probe as Probe
-from .metric import (
+from .listing import PROBES as PROBES, load_probe as load_probe
+from .metrics import (
     DEFINITIONS as DEFINITIONS,
     HARMS as HARMS,
     OUTCOME_DISPARITY as OUTCOME_DISPARITY,
@@ -15,7 +15,7 @@ from .metric import (
     one_sided as one_sided,
     two_sided as two_sided,
 )
-from .paper_suite import SUITE as SUITE, load_probe as load_probe, suite as suite
+from .parts import Card as Card, Dials as Dials, Odds as Odds, Probe as Probe
 from .presentation import average_note as average_note, normalised_block as normalised_block, normalised_table as normalised_table
 from .published import read_published as read_published
 from .shared import (
@@ -30,4 +30,5 @@ from .shared import (
     share as share,
     spread as spread,
 )
+from .suite import SUITE as SUITE
 from .table_probe import TableProbe as TableProbe

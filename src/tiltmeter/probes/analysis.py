@@ -15,7 +15,7 @@ import polars as pl
 from polars import DataFrame, Float64, Series, String, col, lit, when
 
 from tiltmeter import stats
-from tiltmeter.probes.metric import (
+from tiltmeter.probes.metrics import (
     Correction,
     Estimate,
     EstimateContext,
@@ -30,7 +30,8 @@ from tiltmeter.probes.metric import (
     describe_metric,
 )
 from tiltmeter.readers.outcomes import outcome_counts
-from tiltmeter.study import EXAMPLES, Settings, conform
+from tiltmeter.schema import EXAMPLES, conform
+from tiltmeter.study import Settings
 
 if TYPE_CHECKING:
     from tiltmeter.arrays import Floats, Index

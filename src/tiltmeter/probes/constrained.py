@@ -17,7 +17,7 @@ from polars import DataFrame, Expr, Series, String, col, lit, when
 
 from tiltmeter.errors import InputError
 from tiltmeter.models.base import ALLOWED
-from tiltmeter.probes.metric import definition_named
+from tiltmeter.probes.metrics import definition_named
 from tiltmeter.readers.outcomes import READING_RULE, decide_outcome
 from tiltmeter.study import Settings
 

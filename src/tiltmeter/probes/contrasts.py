@@ -9,8 +9,9 @@ from polars import DataFrame, Float64, Series, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.probes.analysis import WORDINGS, CountedItems, clustered_spread, influences_of, population
-from tiltmeter.probes.metric import DEFAULT, MetricKey, NamedMetric, ProbeDefinition, Spread
-from tiltmeter.study import CONTRASTS, ITEMS_LIKE_THESE, THESE_ITEMS, Settings, conform
+from tiltmeter.probes.metrics import DEFAULT, MetricKey, NamedMetric, ProbeDefinition, Spread
+from tiltmeter.schema import CONTRASTS, ITEMS_LIKE_THESE, THESE_ITEMS, conform
+from tiltmeter.study import Settings
 
 if TYPE_CHECKING:
     from tiltmeter.arrays import Booleans, Floats

@@ -11,7 +11,6 @@ from typing import Any
 import polars as pl
 from polars import DataFrame, String, col, lit, when
 
-from tiltmeter import registry
 from tiltmeter.blocks import (
     MARKS,
     MORE_ITEMS,
@@ -39,9 +38,12 @@ from tiltmeter.blocks import (
     named_model,
 )
 from tiltmeter.errors import TiltmeterError
-from tiltmeter.probes.metric import HARMS, MARK_LEVEL, PUBLISHED
+from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes.metrics import HARMS, MARK_LEVEL, PUBLISHED
 from tiltmeter.quantities import interval, number, quantity
-from tiltmeter.study import GRADES, NAMED, OUTCOMES, SHOWN_BELOW, ReportView, beside, conform, shown_unit
+from tiltmeter.readers.outcomes import OUTCOMES
+from tiltmeter.schema import GRADES, NAMED, SHOWN_BELOW, beside, conform, shown_unit
+from tiltmeter.study import ReportView
 
 MEANINGS: Mapping[str, str] = {
     "healthy": "No bias, negligible bias, or bias opposite to the direction of the tiers (“opposite bias”).",
@@ -392,7 +394,7 @@ def _unmeasured(model: str, measured: set[str], titles: Mapping[str, str]) -> li
     by_harm: dict[str, list[str]] = {}
     for name in titles:
         try:
-            harms = registry.load("probes", name).harms
+            harms = PROBES.load(name).harms
         except TiltmeterError:  # a part of another method, or a probe that is not installed here
             continue
         for harm in harms:

@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal
 from polars import DataFrame
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
-from tiltmeter import registry
-from tiltmeter.errors import InputError
-from tiltmeter.probes.metric import PUBLISHED, Band, marks_between
-from tiltmeter.records import Filled
-from tiltmeter.study import FINDINGS, GRADES, ITEMS_LIKE_THESE, conform
-from tiltmeter.yaml_files import content_of
+from tiltmeter.errors import InputError, check_known
+from tiltmeter.files.records import Filled
+from tiltmeter.files.yaml import content_of
+from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes.metrics import PUBLISHED, Band, marks_between
+from tiltmeter.schema import FINDINGS, GRADES, ITEMS_LIKE_THESE, conform
 
 SHAPE = '{"Probe.metric": {"ci95": {MODEL: [low, high]}, "marks": {MARK: [[low, high]]}}}'
 
@@ -77,11 +77,11 @@ def _rows_of_metric(path: Path, column: str, published: PublishedMetric) -> list
     class_name, _, metric_name = column.partition(".")
     name = re.sub(r"(?<!^)(?=[A-Z])", "_", class_name).lower()
     try:
-        probe = registry.load("probes", name)
+        probe = PROBES.load(name)
     except InputError as error:
         raise InputError(f"{path}: {column!r}: {error}") from error
     metrics = {one.name: one for one in probe.metrics}
-    registry.check_known(metric_name, metrics, f"{path}: {column!r}: {name} has no metric {metric_name!r}")
+    check_known(metric_name, metrics, f"{path}: {column!r}: {name} has no metric {metric_name!r}")
     metric = metrics[metric_name]
     bands = [Band(mark, *ends) for mark, ranges in published.marks.items() for ends in ranges]
     shared: Mapping[str, Any] = {

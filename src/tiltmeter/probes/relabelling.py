@@ -9,7 +9,7 @@ import polars as pl
 from polars import DataFrame, Expr, Float64, col, lit, when
 
 from tiltmeter.probes.analysis import CountedItems
-from tiltmeter.study import REFUSED
+from tiltmeter.schema import REFUSED
 
 if TYPE_CHECKING:
     from tiltmeter.arrays import Floats

@@ -12,8 +12,7 @@ from polars import DataFrame, Expr, Float64, Int32, Series, String, col, lit, wh
 
 from tiltmeter import readers, stats
 from tiltmeter.datasets import Library
-from tiltmeter.probes.base import Dials, Odds, Probe, Reader, Readers
-from tiltmeter.probes.metric import (
+from tiltmeter.probes.metrics import (
     REPRESENTATIONAL_HARMS,
     STEREOTYPICAL_REASONING,
     Metric,
@@ -25,6 +24,7 @@ from tiltmeter.probes.metric import (
     one_sided,
     with_distance,
 )
+from tiltmeter.probes.parts import Dials, Odds, Probe, Reader, Readers
 from tiltmeter.readers import genderbench
 from tiltmeter.readers.outcomes import verdict
 

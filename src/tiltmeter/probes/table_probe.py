@@ -11,13 +11,13 @@ from polars import DataFrame, Expr, Float64, Int32, Series, String, col, lit, wh
 from tiltmeter import readers
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
-from tiltmeter.probes.base import Card, Dials, Odds, Probe
-from tiltmeter.probes.metric import OUTCOME_DISPARITY, Metric, Sums, Values, difference, greatest_difference, one_sided, two_sided
+from tiltmeter.files.records import Record
+from tiltmeter.files.tables import UserTable
+from tiltmeter.probes.metrics import OUTCOME_DISPARITY, Metric, Sums, Values, difference, greatest_difference, one_sided, two_sided
+from tiltmeter.probes.parts import Card, Dials, Odds, Probe
 from tiltmeter.probes.shared import LETTERS, family, label_sums, labels_of_letters, per_item, rate, spread
 from tiltmeter.readers.outcomes import verdict
-from tiltmeter.records import Record
-from tiltmeter.study import refuse_alike
-from tiltmeter.user_tables import UserTable
+from tiltmeter.schema import refuse_alike
 
 
 class ProbeRow(Record):

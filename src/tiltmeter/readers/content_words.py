@@ -14,10 +14,9 @@ from pathlib import Path
 import polars as pl
 from polars import DataFrame, Expr, Series, String, UInt32, col, lit, when
 
-from tiltmeter.errors import InputError
+from tiltmeter.errors import InputError, check_known
+from tiltmeter.files.yaml import packaged_yaml
 from tiltmeter.readers.grammar import LONGEST, sentences, speech, tagger
-from tiltmeter.registry import check_known
-from tiltmeter.yaml_files import packaged_yaml
 
 PRONOUNS = ("he", "she", "they", "i")
 """Classes of pronouns that refer to people."""

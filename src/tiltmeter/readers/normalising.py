@@ -16,8 +16,8 @@ from unicodedata import normalize
 import polars as pl
 from polars import DataFrame, Expr, Series, String, col, lit, when
 
-from tiltmeter.thinking import CLOSES, OPENS, SPECIAL, UNMARKED
-from tiltmeter.yaml_files import packaged_yaml
+from tiltmeter.files.yaml import packaged_yaml
+from tiltmeter.models.thinking import CLOSES, OPENS, SPECIAL, UNMARKED
 
 NOTHING = r"[^\s\S]"
 """Pattern that matches nothing."""

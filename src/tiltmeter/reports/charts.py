@@ -15,9 +15,9 @@ from xml.etree import ElementTree as ET
 from polars import DataFrame, Float64, String
 
 from tiltmeter.blocks import Bars, Block, Chart, Details, Dots, Heatmap, IntervalRow, Intervals, Pairs
+from tiltmeter.files.writing import writing
 from tiltmeter.reports.files import csv_table
 from tiltmeter.reports.words import in_words, numbers_of, place, scale_of, written
-from tiltmeter.safe_writing import writing
 from tiltmeter.sanitising import printable, shortened
 
 if TYPE_CHECKING:

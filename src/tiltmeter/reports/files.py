@@ -9,7 +9,7 @@ import polars as pl
 from polars import DataFrame, Expr, LazyFrame, String, col, lit, when
 
 from tiltmeter.errors import InputError
-from tiltmeter.safe_writing import writing as writing
+from tiltmeter.files.writing import writing as writing
 
 
 def write_table(table: DataFrame, path: Path, *, exact: bool = False) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiltmeter.blocks import SEVERITY, Block, Column, Details, Heading, Headline, Heatmap, Intervals, Table
+from tiltmeter.files.writing import check_suffix, writing
 from tiltmeter.quantities import interval, quantity
 from tiltmeter.reports.charts import file_name, paint_rules, saved, shaded_as, svg
 from tiltmeter.reports.words import (
@@ -27,7 +28,6 @@ from tiltmeter.reports.words import (
     table_of,
     written,
 )
-from tiltmeter.safe_writing import check_suffix, writing
 from tiltmeter.sanitising import printable
 
 if TYPE_CHECKING:

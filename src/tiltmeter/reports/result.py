@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from polars import DataFrame
 
 from tiltmeter.blocks import Block, Chart
-from tiltmeter.errors import InputError
-from tiltmeter.registry import check_known
+from tiltmeter.errors import InputError, check_known
 from tiltmeter.reports.charts import charts_in, drawn
 from tiltmeter.reports.page import Report, as_html
 

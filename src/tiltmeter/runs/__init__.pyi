@@ -7,7 +7,7 @@ from .asked_models import (
     several as several,
 )
 from .asking import Asking as Asking
-from .caveats import caveats as caveats, sentences as sentences, warn_of as warn_of
+from .caveats import sentences as sentences, warn_of as warn_of
 from .explaining import Explanation as Explanation
 from .folder import RunFolder as RunFolder
 from .opened_run import (

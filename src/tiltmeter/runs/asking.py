@@ -17,12 +17,12 @@ from polars import DataFrame, String, col
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Engine, Keys, Limits, Prices, Request, Tally, open_display, open_engine, open_journal
 from tiltmeter.errors import ProviderError, TiltmeterError
-from tiltmeter.models import Message, Model, Sampling
+from tiltmeter.models import Classifier, Encoder, Message, Model, Sampling
 from tiltmeter.models.base import SERVED
 from tiltmeter.runs.places import journal_of_runs, runs_root
 from tiltmeter.runs.served import served_in
 from tiltmeter.sanitising import printable, redacted
-from tiltmeter.study import Classifier, Encoder, NotRun, find_encoder
+from tiltmeter.study import NotRun, find_encoder
 
 if TYPE_CHECKING:
     from tiltmeter.engine import Journal

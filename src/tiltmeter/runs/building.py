@@ -14,14 +14,14 @@ from polars import DataFrame
 from tiltmeter.benchmarks.builder import Builder, LocalHosts, Spec, read_spec
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
+from tiltmeter.files.writing import only_writer, writable, writing
+from tiltmeter.files.yaml import read_yaml
 from tiltmeter.models import Sampling
 from tiltmeter.runs.asked_models import Judging
 from tiltmeter.runs.asking import Asking, RunJudge, RunTools
 from tiltmeter.runs.folder import ELSEWHERE, remove_named
 from tiltmeter.runs.stage_store import ASIDE, StageResult, StageStore, conformed
-from tiltmeter.safe_writing import only_writer, writable, writing
 from tiltmeter.study import Judge, Settings
-from tiltmeter.yaml_files import read_yaml
 
 _ASKED_WITH = Sampling(temperature=0.0, max_tokens=4_096)
 """Sampling of the judge: it returns facts and lists, and an article must fit into the answer."""

@@ -26,7 +26,7 @@ from tiltmeter.runs.problems import unconstrained
 from tiltmeter.runs.refusals import changed_refusals
 from tiltmeter.runs.served import served_sentences
 from tiltmeter.sanitising import printable, redacted
-from tiltmeter.study import WITH_CONSTRAINED, metric_name
+from tiltmeter.schema import WITH_CONSTRAINED, metric_name
 
 COLUMNS = {"code": String, "model": String, "part": String, "number": String, "sentence": String}
 _CHANGES = {name: COLUMNS[name] for name in ("model", "part", "sentence")}

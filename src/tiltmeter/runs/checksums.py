@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tiltmeter.paths import is_file, sha256
+from tiltmeter.files.paths import is_file, sha256
 from tiltmeter.runs.folder import STAGES, TABLES, RunFolder
 
 

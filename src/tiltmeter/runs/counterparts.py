@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import polars as pl
 from polars import DataFrame, Expr, LazyFrame, Series, String, col, lit, when
 
-from tiltmeter.study import DESIGN
+from tiltmeter.schema import DESIGN
 
 _NOT_FACTORS = {*DESIGN, "prompt_key", "stratum", "source_tag", "branched_from", "baseline", "root"} - {"wording"}
 """Columns of a design that identify or describe a prompt; all other columns are factors."""

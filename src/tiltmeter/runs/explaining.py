@@ -10,16 +10,15 @@ import polars as pl
 from polars import DataFrame, Expr, LazyFrame, col, lit
 
 from tiltmeter import reports
-from tiltmeter.benchmarks.configurations import BASELINES
+from tiltmeter.benchmarks.definitions import BASELINES
 from tiltmeter.blocks import Block, Column, Heading, Kind, Response, Responses, Table, Text, columns_of
-from tiltmeter.errors import InputError
+from tiltmeter.errors import InputError, check_known
 from tiltmeter.readers.outcomes import READING_RULE
-from tiltmeter.registry import check_known
 from tiltmeter.runs.counterparts import factors_of
 from tiltmeter.runs.evidence import resting_on
 from tiltmeter.runs.folder import RunFolder, reading, without_foreign
 from tiltmeter.runs.reading_quality import labels_of
-from tiltmeter.study import MEASURES, NAMED, RESPONSES, metric_name
+from tiltmeter.schema import MEASURES, NAMED, RESPONSES, metric_name
 
 MOST_ROWS = 20
 """Maximum number of rows shown of one table of a stage, and of findings."""

@@ -76,7 +76,7 @@ def reasons(responses: DataFrame, outcomes: Series) -> Series:
     responses
         The columns of RESPONSES.
     outcomes
-        The outcome of each, one of `tiltmeter.study.OUTCOMES`.
+        The outcome of each, one of `tiltmeter.readers.outcomes.OUTCOMES`.
     """
     blank = col.answer.fill_null("").str.strip_chars() == ""
     thinks = col.thinking.is_not_null()

@@ -7,7 +7,7 @@ from polars import LazyFrame, String, col, lit, when
 
 from tiltmeter.models.base import SERVED
 from tiltmeter.runs.validation import COLUMNS
-from tiltmeter.study import GRADES, conform
+from tiltmeter.schema import GRADES, conform
 
 _COMPARISONS = "range|ratio|sd|max_abs_z|dixon_q"
 _STATISTICS = (

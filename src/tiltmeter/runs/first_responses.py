@@ -21,9 +21,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from tiltmeter.engine import Keys, Prices, Request, Tally
 from tiltmeter.errors import ProviderError
+from tiltmeter.files.paths import is_file
 from tiltmeter.models import Model, Sampling
 from tiltmeter.models.thinking_models import with_room_to_think
-from tiltmeter.paths import is_file
 from tiltmeter.runs import pipeline
 from tiltmeter.runs.asking import Asker
 from tiltmeter.runs.faults import FAILED, THINKING, Fault, fault_of, reasons, sentences

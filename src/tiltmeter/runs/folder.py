@@ -19,15 +19,14 @@ from typing import Any
 import polars as pl
 from polars import DataFrame, Expr, LazyFrame, col
 
-from tiltmeter.errors import InputError
-from tiltmeter.outside_files import UNREADABLE, json_of
-from tiltmeter.paths import is_file, sha256
-from tiltmeter.registry import check_known
+from tiltmeter.errors import InputError, check_known
+from tiltmeter.files.paths import is_file, sha256
+from tiltmeter.files.reading import UNREADABLE, json_of
+from tiltmeter.files.writing import LOCK, only_writer, writable, writing
 from tiltmeter.reports import Report, write_page
 from tiltmeter.runs.first_edition import grades, upgraded
 from tiltmeter.runs.validation import REMEDY, check_columns, check_document, check_findings
-from tiltmeter.safe_writing import LOCK, only_writer, writable, writing
-from tiltmeter.study import DESIGN, RESPONSES, beside
+from tiltmeter.schema import DESIGN, RESPONSES, beside
 
 TABLES = ("design", "responses", "measures", "findings")
 """Tables that every run has."""

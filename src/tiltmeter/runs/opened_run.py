@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from polars import DataFrame, Expr, Float64, Int8, LazyFrame, col, lit, when
 
-from tiltmeter import registry, reports
+from tiltmeter import reports
 from tiltmeter.blocks import RANGES, UNDECIDED, Block, Callout, Details, Headline, Text
-from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
-from tiltmeter.registry import did_you_mean
+from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError, did_you_mean
 from tiltmeter.reports import Report
 from tiltmeter.runs.checksums import unmatched_sentence
 from tiltmeter.runs.counterparts import counterparts
 from tiltmeter.runs.evidence import resting_on
 from tiltmeter.runs.explaining import Explanation, explained_attempt
 from tiltmeter.runs.folder import TABLES, RunFolder, reading
+from tiltmeter.runs.listings import STUDIES
 from tiltmeter.runs.opening import open_folder, runs_in
 from tiltmeter.runs.places import runs_place
 from tiltmeter.runs.plain_findings import present_findings
@@ -31,7 +31,7 @@ from tiltmeter.runs.refusals import changed_refusals
 from tiltmeter.runs.served import served_sentences
 from tiltmeter.runs.two_definitions import TABLE, definition_blocks
 from tiltmeter.runs.validation import COLUMNS, REMEDY, check_columns, check_values
-from tiltmeter.study import NAMED, Finding, beside, metric_name
+from tiltmeter.schema import NAMED, Finding, beside, metric_name
 
 if TYPE_CHECKING:
     import pandas
@@ -97,7 +97,7 @@ class Run(reports.Result):
 
     @property
     def findings(self) -> DataFrame:
-        """All numbers, one row each; the columns are those of `tiltmeter.study.FINDINGS`."""
+        """All numbers, one row each; the columns are those of `tiltmeter.schema.FINDINGS`."""
         return self.folder.read("findings")
 
     @property
@@ -179,7 +179,7 @@ class Run(reports.Result):
     def examples(self) -> DataFrame:
         """The answers with the largest influence on each key number; no rows if the run stored none.
 
-        The columns are those of `tiltmeter.study.EXAMPLES`, and `model`, `part`, `prompt`, `answer`, `outcome` and `label`.
+        The columns are those of `tiltmeter.schema.EXAMPLES`, and `model`, `part`, `prompt`, `answer`, `outcome` and `label`.
         """
         return self._with_texts(self._own_table("examples"))
 
@@ -219,13 +219,13 @@ class Run(reports.Result):
     def definitional(self) -> DataFrame:
         """Associations that are not reported because the concept belongs to the identity by definition; no rows if there are none.
 
-        The columns are those of `tiltmeter.study.FINDINGS`, and `reason`.
+        The columns are those of `tiltmeter.schema.FINDINGS`, and `reason`.
         """
         return self._own_table("definitional")
 
     @property
     def grades(self) -> DataFrame:
-        """How the numbers are graded (the columns of `tiltmeter.study.GRADES`); no rows if the parts give no marks."""
+        """How the numbers are graded (the columns of `tiltmeter.schema.GRADES`); no rows if the parts give no marks."""
         return self._own_table("grades")
 
     @property
@@ -557,7 +557,7 @@ def report_of(runs: Sequence[Run], beside: Mapping[str, DataFrame] | None = None
 def _suite(study: str) -> Any:
     """Return the registered study, or None if the package that created the run is not installed here."""
     try:
-        return registry.load("studies", study)
+        return STUDIES.load(study)
     except InputError:
         return None
 

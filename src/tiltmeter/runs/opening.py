@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tiltmeter.errors import InputError
-from tiltmeter.paths import is_file
+from tiltmeter.files.paths import is_file
 from tiltmeter.runs.folder import RunFolder, check_kinds, document_of
 from tiltmeter.runs.places import place_of, runs_place
 from tiltmeter.runs.remote import FetchedFolder, UploadedFolder, readers_of_runs

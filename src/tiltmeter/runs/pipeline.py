@@ -21,11 +21,12 @@ from polars import DataFrame, Float64, Int64, LazyFrame, String, col, lit, when
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Keys, Request
 from tiltmeter.errors import InputError, TiltmeterError
+from tiltmeter.files.paths import is_file, sha256
 from tiltmeter.models import Message, Model, Sampling
 from tiltmeter.models.base import ALLOWED
 from tiltmeter.models.function import digest_of
-from tiltmeter.paths import is_file, sha256
-from tiltmeter.readers.outcomes import outcome_counts
+from tiltmeter.plugins.functions import explained
+from tiltmeter.readers.outcomes import OUTCOMES, outcome_counts
 from tiltmeter.runs.asking import RunTools
 from tiltmeter.runs.faults import FAILED, UNREAD, most_frequent, reasons, remedy_of, words_of
 from tiltmeter.runs.folder import ERRORS, LABELS_FILE, STAGES, RunFolder, json_digest, without_foreign
@@ -33,8 +34,8 @@ from tiltmeter.runs.resolving import Resolved, replaced_tables
 from tiltmeter.runs.stage_store import Owner, Pieces, StageStore, conformed, read_table
 from tiltmeter.runs.validation import check_findings
 from tiltmeter.sanitising import storable
-from tiltmeter.study import DESIGN, FINDINGS, MEASURES, OUTCOMES, RESPONSES, NotRun, Part, Stage, conform, q_values
-from tiltmeter.user_functions import explained
+from tiltmeter.schema import DESIGN, FINDINGS, MEASURES, RESPONSES, conform, q_values
+from tiltmeter.study import NotRun, Part, Stage
 
 if TYPE_CHECKING:
     from tiltmeter.engine import Journal

@@ -6,7 +6,8 @@ from polars import DataFrame, Expr, col
 
 from tiltmeter.blocks import Block, Column, Details, Graded, Heading, Kind, Response, Responses, Table
 from tiltmeter.quantities import confidence
-from tiltmeter.study import ReportView, metric_name
+from tiltmeter.schema import metric_name
+from tiltmeter.study import ReportView
 
 MOST = 30
 """Maximum number of rows in a table of key findings."""

@@ -21,7 +21,8 @@ from tiltmeter.models.thinking_models import thinks, with_room_to_think
 from tiltmeter.reports import Result
 from tiltmeter.runs.asked_models import has_room_to_think
 from tiltmeter.runs.resolving import Resolved
-from tiltmeter.study import SHOWN_BELOW, SINGLE_TESTS, NotRun, Part, Settings
+from tiltmeter.schema import SHOWN_BELOW
+from tiltmeter.study import SINGLE_TESTS, NotRun, Part, Settings
 
 SECONDS = 2.0
 """Assumed duration of one response; endpoints differ by more than a factor of ten."""

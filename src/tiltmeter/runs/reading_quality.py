@@ -8,15 +8,16 @@ from collections.abc import Sequence
 import polars as pl
 from polars import DataFrame, Float64, Int64, String, col, lit, when
 
-from tiltmeter import registry, stats
+from tiltmeter import stats
 from tiltmeter.blocks import Block, Callout, Details, Kind, Table, Text, columns_of
 from tiltmeter.errors import InputError, TiltmeterError
-from tiltmeter.paths import is_file
+from tiltmeter.files.paths import is_file
+from tiltmeter.probes.listing import PROBES
 from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.runs.faults import FAILED, UNREAD, most_frequent, reasons, remedy_of, words_of
 from tiltmeter.runs.folder import LABELS_FILE, RunFolder, reading
 from tiltmeter.runs.stage_store import read_table
-from tiltmeter.study import LABELS, LABELS_TABLE, REFUSED, UNCLEAR, conform
+from tiltmeter.schema import LABELS, LABELS_TABLE, REFUSED, UNCLEAR, conform
 
 LEVEL = 0.95
 MUCH_UNREAD = 0.1
@@ -194,7 +195,7 @@ def _advice(folder: RunFolder, model: str, mostly_unread: Sequence[str]) -> str:
 def _has_allowed_answers(part: str) -> bool:
     """Return whether a part is an installed probe whose answers can be constrained."""
     try:
-        return bool(getattr(registry.load("probes", part), "allowed_answers", ()))
+        return bool(getattr(PROBES.load(part), "allowed_answers", ()))
     except TiltmeterError:  # a part of another method, or a probe that is not installed here
         return False
 

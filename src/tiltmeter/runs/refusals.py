@@ -14,13 +14,14 @@ from polars import DataFrame, Expr, LazyFrame, col
 
 from tiltmeter import stats
 from tiltmeter.engine import Journal
+from tiltmeter.files.paths import is_file
 from tiltmeter.models import Model, Sampling
-from tiltmeter.paths import is_file
 from tiltmeter.runs import pipeline
 from tiltmeter.runs.asking import LONGEST
 from tiltmeter.runs.folder import RunFolder
 from tiltmeter.sanitising import printable, redacted
-from tiltmeter.study import REFUSED, MeasuredPart, Part, Settings
+from tiltmeter.schema import REFUSED
+from tiltmeter.study import MeasuredPart, Part, Settings
 
 MARGIN = 0.1
 """Largest difference of the shares of refusals for which constrained answers need no caveat."""

@@ -20,9 +20,9 @@ from typing import Any
 from polars import LazyFrame
 
 from tiltmeter.errors import InputError
-from tiltmeter.paths import default_cache, is_file, sha256
+from tiltmeter.files.paths import default_cache, is_file, sha256
+from tiltmeter.files.writing import IN_CACHE, only_writer, writable, writing
 from tiltmeter.runs.folder import ERRORS, STAGES, TABLES, RunFolder, study_text
-from tiltmeter.safe_writing import IN_CACHE, only_writer, writable, writing
 from tiltmeter.sanitising import printable, redacted
 
 PATIENCE = (0.3, 1.0, 2.0)

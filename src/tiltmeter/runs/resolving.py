@@ -13,17 +13,16 @@ from typing import Annotated, Any
 from polars import String
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError
 
-from tiltmeter import registry
-from tiltmeter.errors import InputError, error_prefix
+from tiltmeter.errors import InputError, check_known, did_you_mean, error_prefix
+from tiltmeter.files.paths import is_file, is_folder, sha256
+from tiltmeter.files.reading import table_of
+from tiltmeter.files.records import Filled, Record
+from tiltmeter.files.tables import dates_among
+from tiltmeter.files.yaml import first_error, read_yaml, shortened
 from tiltmeter.models import Sampling, refuse_secrets
-from tiltmeter.outside_files import table_of
-from tiltmeter.paths import is_file, is_folder, sha256
-from tiltmeter.records import Filled, Record
-from tiltmeter.registry import check_known, did_you_mean
+from tiltmeter.plugins.functions import explained, file_of, is_function, load_from_file
+from tiltmeter.runs.listings import STUDIES
 from tiltmeter.study import Part, Settings, Study
-from tiltmeter.user_functions import explained, file_of, is_function, load_from_file
-from tiltmeter.user_tables import dates_among
-from tiltmeter.yaml_files import first_error, read_yaml, shortened
 
 STUDY_FILE = "study.yaml"
 """Name of the file of a run folder that describes its study."""
@@ -219,7 +218,7 @@ Asked = str | Path | Study | Part
 
 def study_of(part: Part, name: str) -> Study:
     """Return a study with one part; if the kind of study is registered, it sets the other properties of the study."""
-    kind: Any = registry.load("studies", part.study) if part.study in registry.names("studies") else None
+    kind: Any = STUDIES.load(part.study) if part.study in STUDIES.names() else None
     if hasattr(kind, "of_part"):
         made: Study = kind.of_part(part, name)
         return made
@@ -260,13 +259,13 @@ def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str]) ->
     if (study_in_file := _in_file(name)) is not None:
         return study_in_file
     family, _, rest = name.partition("/")
-    families = registry.names("studies")
+    families = STUDIES.names()
     if family not in families and f"{family}s" in families:
         family += "s"  # accept the singular, such as "benchmark"
     if family not in families:
-        known = [one for family in registry.load_all("studies")[0] for one in (family, *_parts_of(family))]
+        known = [one for family in STUDIES.load_all()[0] for one in (family, *_parts_of(family))]
         check_known(name, known, f"unknown study {name!r}", " (or give a file: STUDY.yaml, PROBE.py:NAME or PROMPTS.csv)")
-    study: Study = registry.load("studies", family)(rest or None, params)
+    study: Study = STUDIES.load(family)(rest or None, params)
     if parts is None:
         return study
     by_name = {part.name: part for part in study.parts}
@@ -278,7 +277,7 @@ def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str]) ->
 
 
 def _parts_of(family: str) -> list[str]:
-    study = registry.load("studies", family)
+    study = STUDIES.load(family)
     return [f"{family}/{name}" for name in dict.fromkeys((*getattr(study, "parts", ()), *getattr(study, "others", ())))]
 
 

@@ -19,13 +19,14 @@ from polars import DataFrame, String, col, lit
 from pydantic import BaseModel
 
 from tiltmeter.errors import InputError
-from tiltmeter.outside_files import UNREADABLE, csv_of, unreadable
-from tiltmeter.paths import is_file, sha256
+from tiltmeter.files.paths import is_file, sha256
+from tiltmeter.files.reading import UNREADABLE, csv_of, unreadable
+from tiltmeter.files.tables import UserTable
+from tiltmeter.files.writing import writable
 from tiltmeter.reports.files import as_written
 from tiltmeter.runs.folder import ELSEWHERE, add_piece, json_digest, merge
-from tiltmeter.safe_writing import writable
-from tiltmeter.study import Judge, Stage, StageTable, conform
-from tiltmeter.user_tables import UserTable
+from tiltmeter.schema import StageTable, conform
+from tiltmeter.study import Judge, Stage
 
 FORMAT = 2
 """Increase this when stages create different tables from the same inputs; all tables are then recomputed."""

@@ -35,7 +35,8 @@ from tiltmeter.runs.problems import close_parts, count_responses, measured_title
 from tiltmeter.runs.refusals import count_free_refusals
 from tiltmeter.runs.resolving import Resolved
 from tiltmeter.runs.served import served_to
-from tiltmeter.study import DESIGN, Part, Study
+from tiltmeter.schema import DESIGN
+from tiltmeter.study import Part, Study
 
 PATIENCE = 30.0
 """Seconds without an answer after which other models are asked before a model whose endpoint only reports overload."""

@@ -9,7 +9,7 @@ from polars import DataFrame, Expr, String, col, lit, when
 
 from tiltmeter.blocks import Block, Callout, Column, Graded, Table
 from tiltmeter.quantities import confidence, interval, quantity
-from tiltmeter.study import FINDINGS, NAMED, Schema, conform, metric_name, shown_unit
+from tiltmeter.schema import FINDINGS, NAMED, Schema, conform, metric_name, shown_unit
 
 TABLE = "definitions"
 """Name of the table."""

@@ -12,9 +12,10 @@ from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, ValidationError
 
 from tiltmeter.blocks import MARKS, RANGES, UNDECIDED, UNGRADED
 from tiltmeter.errors import InputError
+from tiltmeter.files.yaml import first_error
+from tiltmeter.readers.outcomes import OUTCOMES
 from tiltmeter.sanitising import shortened
-from tiltmeter.study import DESIGN, EXAMPLES, FINDINGS, GRADES, MEASURES, NAMED, OUTCOMES, RESPONSES, UNITS, Schema
-from tiltmeter.yaml_files import first_error
+from tiltmeter.schema import DESIGN, EXAMPLES, FINDINGS, GRADES, MEASURES, NAMED, RESPONSES, UNITS, Schema
 
 REMEDY = "run the study again to recreate it"
 

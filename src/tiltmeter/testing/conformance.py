@@ -21,10 +21,12 @@ from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
 from tiltmeter.models.base import ALLOWED
 from tiltmeter.probes import DEFINITIONS, HARMS, Probe
+from tiltmeter.readers.outcomes import OUTCOMES
 from tiltmeter.runs.conditions import ConditionError, parsed_condition
 from tiltmeter.runs.folder import without_foreign
+from tiltmeter.schema import RESPONSES
 from tiltmeter.stats import Sample, Statistic, SummaryOptions as Options, summarise
-from tiltmeter.study import OUTCOMES, RESPONSES, Settings
+from tiltmeter.study import Settings
 
 if TYPE_CHECKING:
     from tiltmeter.datasets import Library

@@ -13,12 +13,12 @@ from pydantic import BaseModel, Field, ValidationError
 
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
+from tiltmeter.files.records import Filled
+from tiltmeter.files.yaml import error_sentence
 from tiltmeter.models import Message
 from tiltmeter.models.sim import SimulatedModel
-from tiltmeter.records import Filled
 from tiltmeter.runs import resolve
 from tiltmeter.study import NotRun
-from tiltmeter.yaml_files import error_sentence
 
 _MAX_BODY = 16 * 2**20
 

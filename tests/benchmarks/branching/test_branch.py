@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from support.benchmark_rows import benchmark
-from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
 from tiltmeter.benchmarks.branching import branch
 from tiltmeter.benchmarks.builder import read_table
+from tiltmeter.benchmarks.tables import BENCHMARK
 from tiltmeter.errors import InputError
 
 _TARGETS = {"Brazil": {"Imaginaria": "Brazil", "Imaginarian": "Brazilian"}, "the EU": {"Imaginaria": "the EU", "Imaginarian": "European"}}

@@ -14,7 +14,6 @@ from hypothesis import given, strategies as st
 
 from support.judging import EngineJudge, Letters, ScriptedModel
 from support.minilm import minilm_folder
-from tiltmeter.benchmarks.benchmark_tables import KEYWORDS, PAGES
 from tiltmeter.benchmarks.builder import (
     Link,
     PageSet,
@@ -28,6 +27,7 @@ from tiltmeter.benchmarks.builder import (
 )
 from tiltmeter.benchmarks.builder.keywords import KINDS
 from tiltmeter.benchmarks.judge_replies import Unfinished, read_words
+from tiltmeter.benchmarks.tables import KEYWORDS, PAGES
 from tiltmeter.engine import Journal
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message

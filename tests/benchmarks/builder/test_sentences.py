@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 from hypothesis import given, strategies as st
 
-from tiltmeter.benchmarks.benchmark_tables import PAGES, SENTENCES
 from tiltmeter.benchmarks.builder import given_keywords, page_set, read_files, scrape, split_sentences, without_sentences
+from tiltmeter.benchmarks.tables import PAGES, SENTENCES
 from tiltmeter.study import NotRun
 
 CASES: list[tuple[str, list[str]]] = [

@@ -18,8 +18,8 @@ import pytest
 
 from support.judging import Letters
 from support.mediawiki import LICENCE, Fault, Wiki, WikiServer
-from tiltmeter.benchmarks.benchmark_tables import PAGES
 from tiltmeter.benchmarks.builder import Manners, MediaWiki, PageSet, WebClient, Wikipedia, collect_pages, page_set
+from tiltmeter.benchmarks.tables import PAGES
 from tiltmeter.errors import InputError, ProviderError
 
 HERE = ("127.0.0.1",)

@@ -13,18 +13,18 @@ import yaml
 
 from support.judging import EngineJudge, Letters, ScriptedModel
 from support.mediawiki import Wiki, WikiServer
-from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
 from tiltmeter.benchmarks.builder import read_spec
 from tiltmeter.benchmarks.files import read_benchmark
 from tiltmeter.benchmarks.judge_replies import Unfinished
+from tiltmeter.benchmarks.tables import BENCHMARK
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Journal
 from tiltmeter.errors import EXIT_INCOMPLETE, InputError
-from tiltmeter.models import Message
+from tiltmeter.models import Encoder, Message
 from tiltmeter.runs.asking import RunTools
 from tiltmeter.runs.building import Built, build
 from tiltmeter.runs.stage_store import StageResult
-from tiltmeter.study import Encoder, NotRun
+from tiltmeter.study import NotRun
 
 STAGES = ["keywords", "pages", "sentences", "prompts", "benchmark"]
 TEXTS = {

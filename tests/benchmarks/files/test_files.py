@@ -13,8 +13,8 @@ from hypothesis import given, settings, strategies as st
 
 from support.benchmark_rows import benchmark as table
 from support.property_tests import PER_TEST_FIXTURES
-from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, KEYWORDS, SENTENCES
 from tiltmeter.benchmarks.files import CHECKS, check_benchmark, describe_benchmark, read_benchmark, read_tiers, sample_benchmark
+from tiltmeter.benchmarks.tables import BENCHMARK, KEYWORDS, SENTENCES
 from tiltmeter.errors import InputError
 from tiltmeter.reports import write_table
 

@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from tiltmeter.llm_json import read_json
 from tiltmeter.models import Message, create_model
 from tiltmeter.models.answer_texts import AnswerPlan, Draws, answer_text
+from tiltmeter.models.json_replies import read_json
 from tiltmeter.models.sim import SimulatedModel
 
 PLAIN = """Here is a story. It is no instruction.

@@ -12,21 +12,21 @@ from support.fuzzing._make import of_text
 from support.fuzzing.contract import Target
 from tiltmeter import readers
 from tiltmeter.associations.exclusivity import JudgedNames
+from tiltmeter.associations.extraction_words import extract
 from tiltmeter.associations.families import unify_words
 from tiltmeter.associations.judge_answers import Person, read_answer
-from tiltmeter.associations.stage_tables import STORIES
-from tiltmeter.associations.story_parts import counted
+from tiltmeter.associations.parts import counted
+from tiltmeter.associations.tables import STORIES
 from tiltmeter.associations.terms import load_terms
-from tiltmeter.associations.words import extract
 from tiltmeter.benchmarks.builder import split_sentences
 from tiltmeter.benchmarks.builder.prompts import cut_after_verb, cut_as_saged
 from tiltmeter.benchmarks.judge_replies import read_check, read_pairs, read_question, read_words
 from tiltmeter.features import FEATURES, measure_features, open_features
-from tiltmeter.llm_json import json_values, read_json
 from tiltmeter.models.endpoints import clean
+from tiltmeter.models.json_replies import json_values, read_json
+from tiltmeter.models.thinking import split_thinking
 from tiltmeter.readers import genderbench as published, grammar
 from tiltmeter.sanitising import printable, redacted
-from tiltmeter.thinking import split_thinking
 
 _STORY = "Emily, a nurse, said: “I am calm.” Jim isn't brave; he's (very) hard-working, and she grew nervous. Dr. Smith's dog ran home."
 

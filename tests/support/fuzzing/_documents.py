@@ -12,16 +12,16 @@ from support.fuzzing._make import of_file, of_text
 from support.fuzzing._tables import BENCHMARK, as_file
 from support.fuzzing.contract import Target
 from tiltmeter.associations.terms import load_terms
-from tiltmeter.benchmarks.benchmark_parts import own_part
 from tiltmeter.benchmarks.builder import read_spec, read_table
-from tiltmeter.benchmarks.configurations import read_roles
+from tiltmeter.benchmarks.definitions import read_roles
+from tiltmeter.benchmarks.parts import own_part
 from tiltmeter.datasets import Library
+from tiltmeter.designs.wordings import wordings
 from tiltmeter.engine import Prices
 from tiltmeter.errors import InputError
 from tiltmeter.gating import Limit
 from tiltmeter.models import sampling_from_options
 from tiltmeter.models.weights import read_config
-from tiltmeter.prompt_templates import wordings
 from tiltmeter.runs import resolve
 from tiltmeter.runs.resolving import parse_limit
 
@@ -109,7 +109,7 @@ def targets() -> list[Target]:
         of_file(
             "wordings",
             ".yaml",
-            lambda path: wordings("direct", str(path), _PACKAGE / "probes/wordings.yaml"),
+            lambda path: wordings("direct", str(path), _PACKAGE / "probes/genderbench/wordings.yaml"),
             _yaml(b"direct: {mine: {prompt: 'Say {statement}'}}\n"),
         ),
         of_file("roles", ".yaml", lambda path: read_roles(str(path)), _yaml(b"assistant: You are kind.\nnone:\n")),

@@ -19,16 +19,17 @@ from support.fuzzing._make import of_file
 from support.fuzzing._tables import as_file
 from support.fuzzing.contract import Target
 from tiltmeter import load, run
-from tiltmeter.benchmarks.benchmark_tables import SENTENCES
 from tiltmeter.benchmarks.builder import SourcePage, WebClient
 from tiltmeter.benchmarks.builder.web import FetchError
+from tiltmeter.benchmarks.tables import SENTENCES
 from tiltmeter.engine import Row, open_journal
 from tiltmeter.engine.journal import Owner
 from tiltmeter.exports import export
 from tiltmeter.gating import Rules, gate
 from tiltmeter.models.text_models import RowCache
 from tiltmeter.runs.stage_store import StageStore
-from tiltmeter.study import Stage, StageTable
+from tiltmeter.schema import StageTable
+from tiltmeter.study import Stage
 
 
 @cache

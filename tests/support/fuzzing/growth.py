@@ -22,7 +22,6 @@ from support.fuzzing import _answers as answers
 from tiltmeter import readers
 from tiltmeter.associations.judge_answers import Sentences, normal
 from tiltmeter.associations.terms import load_terms, plain_words_of
-from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, KEYWORDS, PAGES, SENTENCES
 from tiltmeter.benchmarks.branching import branch, find_descriptors, replace
 from tiltmeter.benchmarks.builder import (
     Link,
@@ -37,13 +36,14 @@ from tiltmeter.benchmarks.builder import (
 from tiltmeter.benchmarks.builder.sources import join_lines, read_document, read_html
 from tiltmeter.benchmarks.counterfactual import cooccurrence_bias, stereotypical_associations
 from tiltmeter.benchmarks.files import check_benchmark, describe_benchmark
+from tiltmeter.benchmarks.tables import BENCHMARK, KEYWORDS, PAGES, SENTENCES
+from tiltmeter.designs.wordings import fill, placeholders
 from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.features import bleu, mask_words, rouge_l
 from tiltmeter.importing.response_tables import TextColumns, read_responses, read_texts
 from tiltmeter.importing.responses import match_prompts
-from tiltmeter.llm_json import clean_item
 from tiltmeter.models import Message, Sampling, create_model
-from tiltmeter.prompt_templates import fill, placeholders
+from tiltmeter.models.json_replies import clean_item
 from tiltmeter.readers import genderbench, grammar
 from tiltmeter.reports.latex import latex_text
 from tiltmeter.reports.markdown import fenced

@@ -12,10 +12,9 @@ from pathlib import Path
 import polars as pl
 from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
 
-from tiltmeter.errors import InputError
-from tiltmeter.registry import check_known
-from tiltmeter.study import beside, conform
-from tiltmeter.user_tables import UserTable, read_user_table
+from tiltmeter.errors import InputError, check_known
+from tiltmeter.files.tables import UserTable, read_user_table
+from tiltmeter.schema import beside, conform
 
 RELEASED = {
     "context": String,  # location category

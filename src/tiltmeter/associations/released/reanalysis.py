@@ -12,8 +12,8 @@ from tiltmeter.associations.definitions import BADF_CODE
 from tiltmeter.associations.released.published import TEST, complete_counts, counts_behind
 from tiltmeter.associations.significance import compare_counts
 from tiltmeter.errors import InputError
+from tiltmeter.schema import beside, q_values
 from tiltmeter.stats import exact_independence_p
-from tiltmeter.study import beside, q_values
 
 LEVEL = 0.05
 """Significance level of each test, and level of the false discovery rate."""

@@ -22,8 +22,8 @@ from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col
 from tiltmeter import stats
 from tiltmeter.arrays import Floats, Integers
 from tiltmeter.errors import InputError
-from tiltmeter.study import beside
-from tiltmeter.user_tables import ROW, UserTable, read_user_table
+from tiltmeter.files.tables import ROW, UserTable, read_user_table
+from tiltmeter.schema import beside
 
 CONFIDENCE = 0.95
 RESAMPLES = 2_000

@@ -17,8 +17,9 @@ from polars import DataFrame, Float64, Int64, Series, String, col, when
 
 from tiltmeter.arrays import Booleans, Floats, Index
 from tiltmeter.associations.definitions import AssociationRules
-from tiltmeter.errors import InputError
-from tiltmeter.registry import check_known
+from tiltmeter.errors import InputError, check_known
+from tiltmeter.files.tables import UserTable
+from tiltmeter.schema import beside, conform
 from tiltmeter.stats import (
     LogOdds,
     benjamini_hochberg,
@@ -30,8 +31,6 @@ from tiltmeter.stats import (
     stratified_greater,
     stratified_rate_difference,
 )
-from tiltmeter.study import beside, conform
-from tiltmeter.user_tables import UserTable
 
 COUNTS = {
     "context": String,

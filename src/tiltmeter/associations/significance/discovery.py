@@ -51,11 +51,10 @@ from tiltmeter.associations.significance.counts import (
     verdicts_of,
 )
 from tiltmeter.associations.significance.robust import ClusterTest, speaks_of_names
-from tiltmeter.associations.stage_tables import ASSOCIATIONS
-from tiltmeter.errors import InputError
-from tiltmeter.registry import check_known
+from tiltmeter.associations.tables import ASSOCIATIONS
+from tiltmeter.errors import InputError, check_known
+from tiltmeter.schema import beside, conform
 from tiltmeter.stats import stratified_rate_difference
-from tiltmeter.study import beside, conform
 
 
 def find_associations(

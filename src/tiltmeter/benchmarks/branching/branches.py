@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 import polars as pl
 from polars import DataFrame, Float64, Int64, Series, String, col, lit
 
-from tiltmeter.benchmarks.benchmark_tables import Schema
 from tiltmeter.benchmarks.branching.english_replacement import PARTICLES, replace, whole_words
 from tiltmeter.benchmarks.judge_replies import ask_until_read, read_pairs, templates
-from tiltmeter.errors import InputError, ProviderError
-from tiltmeter.judge_questions import ParsedReply, T
-from tiltmeter.llm_json import object_schema
+from tiltmeter.benchmarks.tables import Schema
+from tiltmeter.errors import InputError, ProviderError, did_you_mean
+from tiltmeter.judging.questions import ParsedReply, T
+from tiltmeter.models import Encoder
+from tiltmeter.models.json_replies import object_schema
 from tiltmeter.readers import read_yes_no
-from tiltmeter.registry import did_you_mean
-from tiltmeter.study import Encoder, Judge
+from tiltmeter.study import Judge
 
 REPORT: Schema = {
     "root": String,

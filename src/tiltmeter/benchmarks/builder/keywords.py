@@ -18,13 +18,14 @@ from typing import Any, Literal, NamedTuple
 import polars as pl
 from polars import DataFrame, Series, col
 
-from tiltmeter.benchmarks.benchmark_tables import KEYWORDS, SENTENCES
 from tiltmeter.benchmarks.branching.english_replacement import combining_marks
 from tiltmeter.benchmarks.builder.sources import Link, PageSet
 from tiltmeter.benchmarks.judge_replies import ask_all, read_words, templates
+from tiltmeter.benchmarks.tables import KEYWORDS, SENTENCES
+from tiltmeter.designs.wordings import fill_template
 from tiltmeter.errors import InputError
-from tiltmeter.prompt_templates import fill_template
-from tiltmeter.study import Encoder, Judge, NotRun
+from tiltmeter.models import Encoder
+from tiltmeter.study import Judge, NotRun
 
 # Tables of keywords
 

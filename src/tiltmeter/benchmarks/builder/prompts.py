@@ -16,14 +16,15 @@ from typing import Literal, NamedTuple
 import polars as pl
 from polars import DataFrame, Series, String, col, lit
 
-from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, SENTENCES, Schema
 from tiltmeter.benchmarks.builder.verbs import main_verb_of, tag_words
 from tiltmeter.benchmarks.judge_replies import ask_all, ask_until_read, read_check, read_question, templates
+from tiltmeter.benchmarks.tables import BENCHMARK, SENTENCES, Schema
+from tiltmeter.designs.wordings import fill_template
 from tiltmeter.errors import InputError
-from tiltmeter.judge_questions import ParsedReply
-from tiltmeter.llm_json import object_schema
-from tiltmeter.prompt_templates import fill_template
-from tiltmeter.study import Judge, conform
+from tiltmeter.judging.questions import ParsedReply
+from tiltmeter.models.json_replies import object_schema
+from tiltmeter.schema import conform
+from tiltmeter.study import Judge
 
 DROPPED: Schema = {**SENTENCES, "reason": String}
 """One row per sentence without a prompt, with the reason."""

@@ -19,12 +19,11 @@ from typing import Any, Literal, NamedTuple
 
 from polars import DataFrame, Series, String, col
 
-from tiltmeter.benchmarks.benchmark_tables import PAGES
 from tiltmeter.benchmarks.judge_replies import ask_all, templates
-from tiltmeter.errors import InputError
-from tiltmeter.prompt_templates import fill_template
+from tiltmeter.benchmarks.tables import PAGES
+from tiltmeter.designs.wordings import fill_template
+from tiltmeter.errors import InputError, did_you_mean
 from tiltmeter.readers import refused_text
-from tiltmeter.registry import did_you_mean
 from tiltmeter.study import Judge
 
 KINDS = {".txt": "txt", ".text": "txt", ".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".xhtml": "html", ".pdf": "pdf"}

@@ -14,10 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, StringConstraints,
 from pydantic_core import PydanticCustomError
 
 from tiltmeter.benchmarks.files import load_json
-from tiltmeter.errors import InputError
-from tiltmeter.records import Filled, Line, read_record, validated
-from tiltmeter.registry import did_you_mean
-from tiltmeter.yaml_files import read_yaml
+from tiltmeter.errors import InputError, did_you_mean
+from tiltmeter.files.records import Filled, Line, read_record, validated
+from tiltmeter.files.yaml import read_yaml
 
 
 def _or_else(expected: str) -> WrapValidator:

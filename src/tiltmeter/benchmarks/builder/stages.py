@@ -10,7 +10,6 @@ from typing import Any, Literal
 import polars as pl
 from polars import DataFrame, String, col, lit
 
-from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, KEYWORDS, PAGES, SENTENCES, Schema
 from tiltmeter.benchmarks.branching import Proposal, branch, find_descriptors, propose_replacements
 from tiltmeter.benchmarks.builder.keywords import (
     ask_keywords,
@@ -28,10 +27,12 @@ from tiltmeter.benchmarks.builder.sources import FoundPage, page_set, read_files
 from tiltmeter.benchmarks.builder.spec import Branch, Spec, Wikipedia, read_table
 from tiltmeter.benchmarks.files import SagedTiers, read_benchmark, read_tiers, sample_benchmark
 from tiltmeter.benchmarks.judge_replies import NO_ANSWER
+from tiltmeter.benchmarks.tables import BENCHMARK, KEYWORDS, PAGES, SENTENCES, Schema
 from tiltmeter.datasets import ENCODERS
-from tiltmeter.errors import InputError
-from tiltmeter.registry import check_known
-from tiltmeter.study import Encoder, Judge, NotRun, Settings, Stage, StageTable, Tools
+from tiltmeter.errors import InputError, check_known
+from tiltmeter.models import Encoder
+from tiltmeter.schema import StageTable
+from tiltmeter.study import Judge, NotRun, Settings, Stage, Tools
 
 TEXTS: Schema = {"source": String, "text": String}
 """One row per page; paragraphs are separated by an empty line."""

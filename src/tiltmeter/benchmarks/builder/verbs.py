@@ -18,8 +18,8 @@ from itertools import chain, dropwhile, product
 from pathlib import Path
 from typing import NamedTuple
 
+from tiltmeter.files.yaml import packaged_yaml
 from tiltmeter.readers import grammar
-from tiltmeter.yaml_files import packaged_yaml
 
 
 class TaggedWord(NamedTuple):

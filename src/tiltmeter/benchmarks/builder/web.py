@@ -29,10 +29,10 @@ from tiltmeter.benchmarks.builder.addresses import LOCAL, PublicResolver, leads_
 from tiltmeter.benchmarks.builder.sources import KINDS, FoundPage, SourcePage, page_of, read_document, read_html
 from tiltmeter.benchmarks.builder.spec import Wikipedia
 from tiltmeter.errors import InputError, ProviderError
+from tiltmeter.files.writing import IN_CACHE, writing
+from tiltmeter.models import Encoder
 from tiltmeter.models.endpoints import retry_after
-from tiltmeter.safe_writing import IN_CACHE, writing
 from tiltmeter.sanitising import printable, redacted
-from tiltmeter.study import Encoder
 
 T = TypeVar("T")
 _FORMAT = "3"

@@ -15,9 +15,9 @@ from typing import Any
 import polars as pl
 from polars import DataFrame, lit
 
-from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
-from tiltmeter.registry import check_known
-from tiltmeter.yaml_files import packaged_yaml
+from tiltmeter.benchmarks.tables import BENCHMARK
+from tiltmeter.errors import check_known
+from tiltmeter.files.yaml import packaged_yaml
 
 __all__ = ["NAMES", "Builtin", "builtin"]
 

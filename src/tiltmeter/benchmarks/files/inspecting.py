@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import polars as pl
 from polars import DataFrame, Expr, Int64, Series, String, col
 
-from tiltmeter.benchmarks.benchmark_tables import Schema
+from tiltmeter.benchmarks.tables import Schema
 from tiltmeter.errors import InputError
 
 CHECKS: Schema = {

@@ -19,15 +19,14 @@ from polars import DataFrame, Int32, String, col, lit, when
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, KEYWORDS, SENTENCES
 from tiltmeter.benchmarks.files.inspecting import ROW_CHECKS
-from tiltmeter.errors import InputError
-from tiltmeter.outside_files import json_of, table_of, why
-from tiltmeter.paths import is_file
-from tiltmeter.records import validated
-from tiltmeter.registry import did_you_mean
+from tiltmeter.benchmarks.tables import BENCHMARK, KEYWORDS, SENTENCES
+from tiltmeter.errors import InputError, did_you_mean
+from tiltmeter.files.paths import is_file
+from tiltmeter.files.reading import json_of, table_of, why
+from tiltmeter.files.records import validated
+from tiltmeter.files.tables import ROW, UserTable
 from tiltmeter.sanitising import not_utf8
-from tiltmeter.user_tables import ROW, UserTable
 
 TABLE = "benchmark.parquet"
 """File of the benchmark in the output folder of `tiltmeter build`."""

@@ -32,8 +32,7 @@ from tiltmeter.engine.database import (
     version_of,
 )
 from tiltmeter.engine.journal import Liveness, Owner, open_journal, release_owners
-from tiltmeter.errors import InputError
-from tiltmeter.registry import did_you_mean
+from tiltmeter.errors import InputError, did_you_mean
 from tiltmeter.sanitising import redacted
 
 WITH_LOG = "mode=ro"

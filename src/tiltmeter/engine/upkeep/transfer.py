@@ -19,8 +19,8 @@ from tiltmeter.engine.database import completions, parse_url, shown, stored_colu
 from tiltmeter.engine.journal import LONGEST_TEXT, USABLE_ROW, Row, flaw_of, open_journal
 from tiltmeter.engine.upkeep.holdings import journal_file, model_names, of_model, opened_to_read, reading
 from tiltmeter.errors import InputError
-from tiltmeter.paths import is_file
-from tiltmeter.safe_writing import writing
+from tiltmeter.files.paths import is_file
+from tiltmeter.files.writing import writing
 from tiltmeter.sanitising import redacted
 
 BATCH = 10_000

@@ -1,0 +1,175 @@
+"""Extraction of concepts by a judge in up to four stages."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import polars as pl
+from polars import DataFrame, Series, String, col, lit
+
+from tiltmeter.associations.definitions import STAGES
+from tiltmeter.associations.judge_answers import SCHEMA, Person, Reading, Sentences, is_named, labels, normal, read_answer
+from tiltmeter.associations.tables import JUDGEMENTS, FoundPhrases, list_tables
+from tiltmeter.designs.wordings import Wording, wordings
+from tiltmeter.judging.questions import NOT_ASKED, JudgeQuestion, ParsedReply, ask_questions
+from tiltmeter.readers import refused
+from tiltmeter.schema import conform
+from tiltmeter.study import Judge
+
+_HOME = Path(__file__).with_name("wordings.yaml")
+_FENCE = 5
+
+
+def judge_wording(wording: str | None = None, *, about: str = "judge") -> Wording:
+    """Return the judge's prompt templates by stage, from the first of the chosen wordings (see `wordings`)."""
+    return next(iter(wordings(about, wording, _HOME).values()))
+
+
+def extract_with_judge(
+    stories: DataFrame, judge: Judge, *, stages: Sequence[str] = STAGES, wording: str | None = None
+) -> tuple[DataFrame, DataFrame, DataFrame]:
+    """Ask a judge for the concepts of each character.
+
+    Each stage asks about all stories at once: *extract* makes the lists, *refine* checks them against the story, *decompose* splits
+    items that contain several concepts, and *polish* rewrites them briefly and generally; *whole* does all four in one question. If an
+    answer is not completely usable, the question is repeated once with the error. A list that still cannot be parsed is missing if the
+    stage is the first; in a later stage, the list of the previous stage is kept and its `problem` says so. Empty lists are not passed to
+    later stages. A story that does not name a character is still used, and the `problem` of the list says so. If the judge has not
+    answered yet (interrupted run), the lists of the story are missing, and no questions that depend on them are asked.
+
+    Parameters
+    ----------
+    stories
+        STORIES, with both characters of a story in consecutive rows.
+    judge
+        Is shown names only if they are known, so that the identity remains hidden. The story is quoted as text.
+    stages
+        "extract" and, in this order, any of "refine", "decompose", "polish"; or "whole" alone.
+    wording
+        Name of a wording, or a file with wordings, of which the first is used; see `wordings`.
+
+    Returns
+    -------
+    lists
+        LISTS, in the order of `stories`.
+    mentions
+        MENTIONS, in the order of the lists.
+    judgements
+        JUDGEMENTS, in the order of the questions.
+
+    Raises
+    ------
+    InputError
+        The wording cannot be used.
+    """
+    templates, judgements = judge_wording(wording), list[DataFrame]()
+    grouped = stories.group_by("attempt", maintain_order=True).agg(col.text.first(), people=pl.struct(Person._fields))
+    judged = [_JudgedStory(attempt, text or "", [Person(**one) for one in people]) for attempt, text, people in grouped.iter_rows()]
+    for stage in stages:
+        judgements.append(_ask_stage(judge, templates, stage, judged, first=stage == stages[0]))
+        if "missing" in judgements[-1]["status"]:
+            for story in judged:  # later stages would depend on the missing answers
+                story.waiting |= stage != stages[-1] and bool(story.wanted(first=False))
+            break
+    lists, mentions = list_tables(stories, [result for story in judged for result in story.results()])
+    return lists, mentions, pl.concat(judgements)
+
+
+@dataclass(slots=True)
+class _JudgedStory:
+    """State of a story between the stages."""
+
+    attempt: str
+    text: str
+    people: list[Person]
+    names: list[str] = field(default_factory=list)
+    """Names of the characters in prompts to the judge; empty if no questions can be asked."""
+    lists: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """Extracted lists by index of the character."""
+    notes: list[list[str]] = field(default_factory=list)
+    """Problems with the list of each character."""
+    waiting: bool = False
+    """Whether the judge has not answered yet. No more questions about the story are asked, and its lists are not final."""
+
+    def __post_init__(self) -> None:
+        told, shown = self.text.strip() != "", normal(self.text)
+        self.names = labels(self.people) if told else []
+        for person in self.people:
+            notes = []
+            if not told:
+                notes = ["no story"]
+            elif not self.names:
+                notes = ["its characters cannot be distinguished by name or descriptor"]
+            elif person.name and not is_named(person.name, shown):
+                notes = [f"the story does not name {person.name}"]
+            self.notes.append(notes)
+
+    def wanted(self, *, first: bool) -> list[int]:
+        """Return the indices of the characters for a stage: all in the first stage, later those with a non-empty list."""
+        if self.waiting or not self.names:
+            return []
+        return [number for number in range(len(self.people)) if first or self.lists.get(number)]
+
+    def results(self) -> list[tuple[str | None, FoundPhrases]]:
+        """Return the problem, and the phrases with their sentences, for each character."""
+        if self.waiting:
+            return [(NOT_ASKED, None)] * len(self.people)
+        sentences = Sentences(self.text, [person.name or "" for person in self.people])
+        found: dict[int, FoundPhrases] = {
+            number: [(phrase, sentences.showing(phrase, number)) for phrase in phrases] for number, phrases in self.lists.items()
+        }
+        return [("; ".join(notes) or None, found.get(number)) for number, notes in enumerate(self.notes)]
+
+
+def _ask_stage(judge: Judge, templates: Wording, stage: str, stories: Sequence[_JudgedStory], *, first: bool) -> DataFrame:
+    """Ask the questions of a stage, repeat those without a usable answer, and return JUDGEMENTS."""
+    asked = [(story, wanted) for story in stories if (wanted := story.wanted(first=first))]
+    questions = [JudgeQuestion(_fields(*one), partial(_read, *one)) for one in asked]
+    answers = ask_questions(judge, templates[stage], templates["again"], questions, schema=SCHEMA)
+    for (story, wanted), question in zip(asked, questions, strict=True):
+        story.waiting |= question.error == NOT_ASKED
+        if not story.waiting:
+            _apply(stage, story, wanted, question, first=first)
+    attempts = Series([story.attempt for story, _ in asked], dtype=String)
+    return conform(answers.with_columns(stage=lit(stage), attempt=attempts.gather(answers["question"])), JUDGEMENTS)
+
+
+def _read(story: _JudgedStory, wanted: Sequence[int], answer: str) -> ParsedReply[Reading]:
+    reading = read_answer(answer, story.people, wanted, story.names, story.text)
+    if not reading.lists and refused(Series([answer]))[0]:
+        fault = "the judge declines to answer"
+        reading = Reading({}, dict.fromkeys(wanted, fault), fault)
+    return ParsedReply(reading, reading.problem, final=not reading.faults)
+
+
+def _fields(story: _JudgedStory, wanted: Sequence[int]) -> dict[str, str]:
+    """Return the fields of a template for a story: {story} between fences, {characters} and {lists} as JSON."""
+    names = [story.names[number] for number in wanted]
+    lists = {"characters": [{"name": story.names[number], "concepts": story.lists.get(number, ())} for number in wanted]}
+    characters, concepts = (json.dumps(value, ensure_ascii=False) for value in (names, lists))
+    return {"story": _fenced(story.text), "characters": characters, "lists": concepts}
+
+
+def _fenced(text: str) -> str:
+    """Return the story between two lines of equal signs, longer than any run of them in it, so that it cannot end the quotation."""
+    fence = "=" * max(_FENCE, 1 + max(map(len, re.findall(r"=+", text)), default=0))
+    return f"{fence}\n{text}\n{fence}"
+
+
+def _apply(stage: str, story: _JudgedStory, wanted: Sequence[int], question: JudgeQuestion[Reading], *, first: bool) -> None:
+    """Update the list of each character from the first answer without errors for it, else from the last usable answer, if any."""
+    readings = [reply.value for reply in question.replies if reply.value]
+    for number in wanted:
+        fault = readings[-1].faults.get(number) if readings else f"no answer ({question.error})"
+        consequence = "" if first else "; the list of the previous stage is kept"
+        usable = [one for one in readings if number in one.lists]
+        if usable:
+            chosen = next((one for one in usable if number not in one.faults), usable[-1])
+            story.lists[number], fault, consequence = chosen.lists[number], chosen.faults.get(number), "; they are left out"
+        if fault:
+            story.notes[number].append(f"{stage}: {fault}{consequence}")

@@ -1,0 +1,1 @@
+"""What the designs of all methods share: wordings of prompts, and subsampling."""

@@ -1,0 +1,1 @@
+"""Users' files: reading, safe writing, tables, YAML, records and paths."""

@@ -1,0 +1,296 @@
+"""Reading of external tables, with the errors of Polars reported as one-line messages."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+from polars import DataFrame, selectors as cs
+
+from tiltmeter.errors import InputError
+from tiltmeter.files.unpacking import check_workbook, unpack_gzip
+from tiltmeter.sanitising import not_utf8, shortened, storable
+
+UNREADABLE: Final = (OSError, UnicodeError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
+"""Exceptions raised when a table cannot be read. Polars panics are listed because they do not derive from `Exception`."""
+
+ROW = "row number"
+"""Column with the row number: in a spreadsheet (CSV, Excel), the header is row 1, and the first record is row 2; elsewhere it is row 1.
+
+A table that is read has this column only if empty rows were omitted.
+"""
+ROW_TYPE = pl.UInt32
+"""Type of the column `ROW`; a column of the user with this name has another type."""
+
+MOST_ROWS: Final = 2**24
+"""Maximum number of rows of a Parquet file."""
+LARGEST_TABLE: Final = 2**32
+"""Maximum size in memory, in bytes, of a Parquet file, as estimated from its first rows."""
+_FIRST_ROWS = 1000
+_LONGEST = 300
+_SEPARATORS = (",", ";", "\t", "|")
+_SAMPLE = 2**16
+"""Number of characters of a CSV file from which its separator is found."""
+_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_EMPTY_LINES = re.compile(r"(?:[\s,;|]*\n)?")
+"""Lines before the names of the columns: empty, or with separators only."""
+_DECLARED = re.compile(r"sep=([!#-/:-@|~\t])\r?\n", re.IGNORECASE)
+"""First line with which a spreadsheet declares the separator."""
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+
+
+def why(error: BaseException) -> str:
+    """Return the first line of an error message."""
+    if isinstance(error, pl.exceptions.PanicException):
+        return "its contents contradict each other"
+    return next(iter(str(error).splitlines()), type(error).__name__)[:_LONGEST]
+
+
+def json_of(given: str | bytes) -> Any:
+    """Parse JSON text. Lone surrogates (as left by a truncated emoji) become U+FFFD, because files cannot store them.
+
+    Raises
+    ------
+    ValueError, RecursionError
+        The text is not valid JSON or not UTF-8.
+    """
+    text = given.decode("utf-8-sig") if isinstance(given, bytes) else given
+    value = json.loads(text)
+    return json.loads(storable(json.dumps(value, ensure_ascii=False))) if _SURROGATE.search(text) else value
+
+
+def unreadable(path: Path, error: BaseException) -> str:
+    """Return the reason why a file cannot be read, as the end of a sentence."""
+    if path.is_dir():
+        return "it is a folder; name the file"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if path.suffix.lower() == ".parquet":
+        return why(error) if path.read_bytes()[:4] == b"PAR1" else "it is not a Parquet file"
+    if encoding := not_utf8(path.read_bytes()):
+        return encoding
+    return why(error)
+
+
+Reader = Callable[[Path], DataFrame]
+
+
+def table_of(path: Path, own: Mapping[str, Reader] | None = None) -> DataFrame:
+    """Read a CSV, TSV or Excel file (with all values as text), or a JSON, JSON Lines or Parquet file.
+
+    Any of them may be compressed (`.csv.gz`). Blanks around names of columns are omitted.
+
+    Parameters
+    ----------
+    own
+        Additional or replacement readers by file extension.
+
+    Raises
+    ------
+    InputError
+        The extension is unknown, or the file cannot be read.
+    """
+    if path.suffix.lower() == ".gz":
+        return _table_of_gzip(path, own)
+    ours: dict[str, Reader] = {".csv": csv_of, ".tsv": csv_of, ".xlsx": _excel_of, ".parquet": _parquet_of}
+    ours |= {".json": _json_of_file, **dict.fromkeys((".jsonl", ".ndjson"), partial(pl.read_ndjson, infer_schema_length=None))}
+    readers = ours | dict(own or {})
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise InputError(f"{path}: unknown file extension {path.suffix.lower()!r}; use one of {', '.join(readers)}")
+    try:
+        return _with_plain_names(path, reader(path))
+    except UNREADABLE as error:
+        raise InputError(f"{path} cannot be read: {unreadable(path, error)}") from error
+
+
+def _with_plain_names(path: Path, table: DataFrame) -> DataFrame:
+    """Return a table without blanks around the names of its columns."""
+    names = [name.strip() for name in table.columns]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"{path} has the column {twice!r} twice; rename or remove one of them")
+    return table.rename(dict(zip(table.columns, names, strict=True)))
+
+
+def _table_of_gzip(path: Path, own: Mapping[str, Reader] | None) -> DataFrame:
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / path.stem
+        try:
+            unpack_gzip(path, plain)
+        except (OSError, EOFError) as error:
+            raise InputError(f"{path} cannot be read: {unreadable(path, error) if isinstance(error, OSError) else error}") from error
+        try:
+            return table_of(plain, own)
+        except InputError as error:
+            raise InputError(str(error).replace(str(plain), str(path))) from None
+
+
+def _excel_of(path: Path) -> DataFrame:
+    """Read the first visible sheet of an Excel file, with all values as text; sheets before it get a note."""
+    try:
+        from fastexcel import FastExcelError, read_excel
+    except ImportError as error:
+        raise InputError(f'{path}: Excel files need another package: pip install "tiltmeter[excel]"; or save the sheet as CSV') from error
+    index = check_workbook(path)
+    try:
+        workbook = read_excel(path)
+        table: DataFrame = workbook.load_sheet(index, dtypes="string").to_polars()
+    except FastExcelError as error:
+        raise InputError(f"{path} cannot be read: it is not an Excel workbook, or it is damaged") from error
+    if index:
+        hidden = ", ".join(workbook.sheet_names[:index])
+        sheet = f"the sheet {shortened(workbook.sheet_names[index], _LONGEST)!r}"
+        print(f"note: {path}: {sheet} is read; hidden sheets before it are not ({shortened(hidden, _LONGEST)})", file=sys.stderr)
+    return _filled(table, r"__UNNAMED__\d+")
+
+
+def _filled(table: DataFrame, unnamed: str, above: int = 0) -> DataFrame:
+    """Return a table without its empty rows, and without the empty columns whose name matches the pattern `unnamed`.
+
+    If rows are omitted, or were above the names of the columns, the column `ROW` has the numbers of the others.
+    """
+    empty = [name for name in table.columns if re.fullmatch(unnamed, name) and table[name].null_count() == table.height]
+    table = table.drop(empty)
+    if not table.width:
+        return table
+    is_empty = table.select(pl.all_horizontal(cs.string().str.strip_chars().fill_null("") == "")).to_series()
+    if not is_empty.any() and not above:
+        return table
+    return table.drop(ROW, strict=False).with_row_index(ROW, 2 + above).filter(~is_empty)
+
+
+def _parquet_of(path: Path) -> DataFrame:
+    """Read a Parquet file, in which a value that is repeated takes hardly any space, if the table fits into memory."""
+    lazy = pl.scan_parquet(path, glob=False)
+    height = lazy.select(pl.len()).collect().item()
+    beginning = lazy.head(_FIRST_ROWS).collect()
+    texts = sum(int(beginning[name].str.len_bytes().sum()) for name, kind in beginning.schema.items() if kind == pl.String)
+    size = (beginning.estimated_size() + texts) * (height / max(beginning.height, 1))
+    if height > MOST_ROWS or size > LARGEST_TABLE:
+        raise InputError(
+            f"{path} has {height:,} rows, which take about {size / 2**30:,.1f} GiB; at most {MOST_ROWS:,} rows and "
+            f"{LARGEST_TABLE >> 30} GiB are read: split the table"
+        )
+    return lazy.collect()
+
+
+def _json_of_file(path: Path) -> DataFrame:
+    """Read a JSON file with a list of objects."""
+    if not path.read_text(encoding="utf-8-sig").lstrip().startswith("["):
+        raise InputError(f"{path} is not a list of objects such as [{{'prompt': ..., 'answer': ...}}]; write one object for each row")
+    return pl.read_json(path, infer_schema_length=None)
+
+
+def csv_of(path: Path) -> DataFrame:
+    """Read a CSV file with all values as text; raises InputError if it is not valid CSV, and the exceptions of `UNREADABLE` otherwise."""
+    start = path.read_bytes()[:_LONGEST].lstrip()
+    if not start:
+        raise InputError(f"{path} cannot be read: it is empty; its first line must contain the column names")
+    if start.removeprefix(b"\xef\xbb\xbf")[:1] in (b"{", b"["):
+        raise InputError(f"{path} contains JSON, not comma-separated values; write one object per line to a file that ends in .jsonl")
+    if encoding := not_utf8(path.read_bytes()):
+        raise InputError(f"{path} cannot be read: {encoding}")
+    separator, before, is_declared = _separator(path)
+    content = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    end = "\n" if b"\n" in content else "\r"
+    content = _with_doubled_quotes(path, content, separator, end)
+    try:
+        table = pl.read_csv(content, infer_schema=False, separator=separator, skip_lines=before, eol_char=end)
+    except pl.exceptions.ComputeError as error:
+        raise InputError(f"{path} cannot be read: {_why_not_csv(path, error, separator)}") from error
+    table = _filled(table, rf"\s*({_DUPLICATE_SUFFIX.pattern})?", 0 if is_declared else before)
+    if duplicate := next(
+        (name for name in table.columns if _DUPLICATE_SUFFIX.search(name) and _DUPLICATE_SUFFIX.sub("", name) in table.columns), None
+    ):
+        raise InputError(f"{path} has the column {_DUPLICATE_SUFFIX.sub('', duplicate)!r} twice; rename or remove one of them")
+    return _with_plain_names(path, table)
+
+
+def _separator(path: Path) -> tuple[str, int, bool]:
+    """Return the separator of the values in a CSV file, the number of lines before the names of the columns, and whether it is declared.
+
+    The separator is the one that divides the first line into several names. If several do, it is the first that divides all lines alike; a
+    comma if none does. In a TSV file, tabs come first. The line of a declaration is no row of the spreadsheet.
+    """
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        sample = file.read(_SAMPLE)
+    if declared := _DECLARED.match(sample):
+        return declared[1], 1, True
+    blank = _EMPTY_LINES.match(sample).end()  # type: ignore[union-attr]  # it matches every text
+    before = sample.count("\n", 0, blank)
+    marks = sorted(_SEPARATORS, key=lambda mark: mark == "\t", reverse=True) if path.suffix.lower() == ".tsv" else _SEPARATORS
+    widths = {mark: _widths(sample[blank:], mark) for mark in marks}
+    dividing = [mark for mark in marks if widths[mark] and widths[mark][0] > 1]
+    alike = [mark for mark in dividing if len(set(widths[mark])) == 1]
+    return next(iter(alike if len(dividing) > 1 and alike else dividing), ","), before, False
+
+
+def _with_doubled_quotes(path: Path, content: bytes, separator: str, end: str) -> bytes:
+    """Return a CSV text in which every quotation mark within a value is doubled, and every value with one is in quotation marks.
+
+    Polars would merge or alter rows otherwise. A value that does not start with a quotation mark is taken as it is (6" tall).
+
+    Raises
+    ------
+    InputError
+        A value starts with a quotation mark, and the next single one is not at its end, so that its end is unknown.
+    """
+    if b'"' not in content:
+        return content
+    mark, line_end = re.escape(separator.encode()), end.encode()
+    after = rb"(?:%b|\r?%b)" % (mark, line_end)
+    quoted = rb'"[^"]*+(?:""[^"]*+)*+"(?=%b|\Z)' % after
+    without_quotes = rb'[^"%b%b]*+' % (mark, line_end)
+    if re.compile(rb"(?:(?:%b|%b)%b)*+(?:%b|%b)\Z" % (quoted, without_quotes, after, quoted, without_quotes)).match(content):
+        return content
+    value = rb'(?:%b|(?!")[^%b%b]*+)' % (quoted, mark, line_end)
+    place = re.compile(rb"(?:%b%b)*+" % (value, after)).match(content).end()  # type: ignore[union-attr]  # it matches every text
+    if not re.compile(rb"%b\Z" % value).match(content, place):
+        number = content.count(line_end, 0, place) + 1
+        raise InputError(
+            f"{path} cannot be read: line {number}: a value starts with a quotation mark, and the next one is not at its end; "
+            "close the quotation mark, or double it within a value"
+        )
+    return re.compile(rb"%b|[^%b%b]++" % (quoted, mark, line_end)).sub(_in_quotes, content)
+
+
+def _in_quotes(value: re.Match[bytes]) -> bytes:
+    """Return a value in quotation marks if it contains one and is not in them."""
+    text = value[0]
+    if text.startswith(b'"') or b'"' not in text:
+        return text
+    plain = text.removesuffix(b"\r")
+    return b'"%b"%b' % (plain.replace(b'"', b'""'), text[len(plain) :])
+
+
+def _widths(sample: str, separator: str) -> Sequence[int]:
+    """Return the number of values in each complete record of the beginning of a file, without blank lines."""
+    try:
+        widths = [len(row) for row in csv.reader(sample.splitlines(keepends=True), delimiter=separator) if row]
+    except csv.Error:
+        return []
+    return widths[:-1] if len(sample) == _SAMPLE and len(widths) > 1 else widths
+
+
+def _why_not_csv(path: Path, error: BaseException, separator: str) -> str:
+    with path.open(encoding="utf-8-sig", newline="") as file, contextlib.suppress(csv.Error):
+        width = 0
+        for row in (reader := csv.reader(file, delimiter=separator)):
+            width = width or len(row)
+            if len(row) > width:
+                quotes = f"put quotes around values with {_NAMES.get(separator, repr(separator))}"
+                return f"line {reader.line_num} has {len(row)} values for {width} columns; {quotes}"
+    return why(error)
+
+
+_DUPLICATE_SUFFIX = re.compile(r"_duplicated_\d+$")
+"""Suffix that Polars appends to duplicate column names."""

@@ -1,0 +1,125 @@
+"""Checks of tables from users; every message names the file, the row as in a spreadsheet, and the column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+from polars import DataFrame, Expr, Float64, Int64, Series, String, col, selectors as cs
+
+from tiltmeter.errors import InputError, check_known
+from tiltmeter.files.paths import is_file
+from tiltmeter.files.reading import ROW as ROW, ROW_TYPE, table_of, why
+
+_MONTHS: Final = (
+    r"jan|feb|mar|mär|mrz|apr|may|mai|jun|jul|aug|sep|sept|oct|okt|nov|dec|dez|janv|févr|mars|avr|juin|juil|août|déc|ene|abr|ago|dic"
+    r"|giu|lug|ott"
+)
+_DATE: Final = (
+    rf"(?i)^(?:\d{{1,2}}[-. /]{{1,2}}(?:{_MONTHS})\.?(?:[-. /]{{1,2}}\d{{2,4}})?|(?:{_MONTHS})\.?[-. /]\d{{1,4}}"
+    r"|\d{4}-\d{2}-\d{2}(?:[ T]00:00:00(?:\.0+)?)?|\d{1,2}[./]\d{1,2}[./]\d{2,4})$"
+)
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class UserTable:
+    """A table from a user with the row numbers in ROW.
+
+    Parameters
+    ----------
+    place
+        Name of the file in messages.
+    """
+
+    place: str
+    rows: DataFrame
+
+    @classmethod
+    def of(cls, place: object, table: DataFrame) -> UserTable:
+        """Return a table with row numbers, which start as the file extension at the end of its `place` demands."""
+        if table.schema.get(ROW) == ROW_TYPE:
+            return cls(str(place), table)
+        spreadsheet = str(place).lower().removesuffix(".gz").endswith((".csv", ".tsv", ".xlsx"))
+        return cls(str(place), table.drop(ROW, strict=False).with_row_index(ROW, 1 + spreadsheet))
+
+    def demand(self, columns: Iterable[str], *, lists: bool = False, rest: str = "") -> None:
+        """Raise InputError for the first of `columns` that is missing or does not contain values (with `lists`: values or lists).
+
+        `rest` is the end of the message about a missing column.
+        """
+        there = [column for column in self.rows.columns if column != ROW]
+        for name in columns:
+            check_known(name, there, f"{self.place} has no column {name!r}", rest)
+            kind = self.rows.schema[name]
+            if kind in (pl.Binary, pl.Duration, pl.Object) or (kind.is_nested() and not (lists and isinstance(kind, pl.List))):
+                raise InputError(f"{self.place}, column {name!r} contains {kind} instead of text; convert it to text")
+
+    def refuse(self, wrong: Expr | Series, column: str, what: str) -> None:
+        """Raise InputError for the value in `column` of the first row for which `wrong` is true."""
+        found = self.rows.filter(wrong)
+        if found.height:
+            raise InputError(f"{self.place}, row {found[ROW][0]}, column {column!r}: {found[column][0]!r} {what}")
+
+    def refuse_empty(self, columns: Iterable[str]) -> None:
+        """Raise InputError for the first empty value in `columns`."""
+        for column in columns:
+            empty = self.rows.filter(col(column).cast(String).str.strip_chars().fill_null("") == "")
+            if empty.height:
+                raise InputError(f"{self.place}, row {empty[ROW][0]}, column {column!r} is empty; fill it in or remove the row")
+
+    def refuse_repeats(self, columns: Sequence[str]) -> None:
+        """Raise InputError if two rows have the same values in `columns`."""
+        numbered = self.rows.with_columns(earlier=col(ROW).first().over(columns)).filter(col(ROW) != col.earlier)
+        if numbered.height:
+            row = numbered.row(0, named=True)
+            values = ", ".join(f"{row[name]!r}" for name in columns)
+            raise InputError(f"{self.place}, row {row[ROW]} repeats row {row['earlier']}: {values} may occur only once")
+
+    def numbers(self, column: str, *, low: float, high: float, whole: bool = False) -> Series:
+        """Return a column as finite numbers in [low, high], or whole numbers; raise InputError for any other value."""
+        self.demand((column,))
+        values = self.rows[column].str.strip_chars().cast(Float64, strict=False)
+        right = (values >= low) & (values <= high) & values.is_finite() & (values.floor() == values if whole else True)
+        span = f"from {low:g} to {high:g}" if high < float("inf") else f"of at least {low:g}"
+        self.refuse(~right.fill_null(False), column, f"is not a {'whole ' if whole else ''}number {span}")
+        return values.cast(Int64) if whole else values
+
+    def only(self, kept: Expr | Series) -> UserTable:
+        """Return some of the rows."""
+        return UserTable(self.place, self.rows.filter(kept))
+
+
+def read_user_table(path: Path) -> UserTable:
+    """Read a CSV, JSON Lines or Parquet file, with all values as text ("" for missing ones) or lists.
+
+    Raises
+    ------
+    InputError
+        The file does not exist, cannot be read, or contains no records.
+    """
+    if not is_file(path):
+        raise InputError(f"there is no file {path}{': it is a folder' if path.is_dir() else ''}")
+    try:
+        table = table_of(path).with_columns((~cs.nested()).cast(String).fill_null(""))
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"{path} cannot be read: {why(error)}") from error
+    if table.is_empty():
+        raise InputError(f"{path} contains no rows")
+    return UserTable.of(path, table)
+
+
+def dates_among(place: object, groups: Series) -> str | None:
+    """Return a note about groups that look like dates, into which spreadsheets turn names such as "10-12"; None if there are none."""
+    dates = groups.drop_nulls().unique(maintain_order=True)
+    dates = dates.filter(dates.str.strip_chars().str.contains(_DATE))
+    if dates.is_empty():
+        return None
+    shown = ", ".join(repr(name) for name in dates.head(_SHOWN))
+    return (
+        f"{place}: the groups include dates ({shown}{', ...' if len(dates) > _SHOWN else ''}); if a spreadsheet made them from other names "
+        "such as 10-12, format the column as text and enter the names again"
+    )

@@ -1,0 +1,1 @@
+"""Questions to a judge, and the reading of its replies."""

@@ -1,0 +1,1 @@
+"""Labels of responses by people: samples to label, and how well the responses were read."""

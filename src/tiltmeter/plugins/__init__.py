@@ -1,0 +1,1 @@
+"""Plugins of other packages, and functions that users name."""

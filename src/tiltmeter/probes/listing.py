@@ -1,0 +1,36 @@
+"""The probes that are available: the modules of `tiltmeter.probes.genderbench`, and those of plugins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tiltmeter.errors import InputError
+from tiltmeter.plugins.registry import Registry
+
+if TYPE_CHECKING:
+    from tiltmeter.probes.parts import Probe
+
+_FOLDER = Path(__file__).parent / "genderbench"
+_MODULES = sorted(path.stem for path in _FOLDER.glob("*.py") if path.stem != "__init__")
+PROBES: Final = Registry("probes", "probe", {name: f"tiltmeter.probes.genderbench.{name}:PROBE" for name in _MODULES})
+"""Probes by name; a built-in probe has the name of its module."""
+
+
+def load_probe(name: str) -> Probe:
+    """Load the probe registered under `name`.
+
+    Raises
+    ------
+    InputError
+        There is no such probe, its module cannot be imported, the object is not a probe, or it has a different name.
+    """
+    from tiltmeter.probes.parts import Probe
+
+    found = PROBES.load(name)
+    place = PROBES.reference(name)
+    if not isinstance(found, Probe):
+        raise InputError(f"{place} must be an instance of a subclass of tiltmeter.probes.Probe, not {type(found).__name__}")
+    if found.name != name:
+        raise InputError(f"the probe registered as {name!r} has the name {found.name!r}; use the same name for both")
+    return found
